@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "collector/store/store.h"
 #include "collector/store/wal/wal.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"

@@ -386,7 +386,7 @@ static int check_run(const struct opt_args *a)
     return code;
 }
 
-static int store_check(int argc, char **argv)
+static int store_cmd_check(int argc, char **argv)
 {
     return collector_cmd_with_options(&check_options, argc - 1, argv + 1, check_run);
 }
@@ -770,7 +770,7 @@ static int store_print_stats(int argc, char **argv)
 static const struct opt_command *const subs[] = {&stats_options, &check_options,
                                                  &cmd_store_export_options};
 
-static int (*const mains[])(int, char **) = {store_print_stats, store_check,
+static int (*const mains[])(int, char **) = {store_print_stats, store_cmd_check,
                                              collector_cmd_store_export};
 
 const struct opt_command cmd_store_options = {

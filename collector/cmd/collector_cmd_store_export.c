@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "collector/store/rollup/tier.h"
-#include "collector/store/segment/raw_value.h"
+#include "collector/store/segment/raw.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"

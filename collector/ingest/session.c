@@ -1,18 +1,44 @@
-#include "collector/ingest/session_impl.h"
+#include "collector/ingest/session.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/ingest/session_hosts.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/store.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/wire/wire_rpc.h"
+
+#define SESSION_DECODERS 16u /* kept for the next push; as many as pushes come at once are made */
+
+struct session {
+    struct session_conf conf;
+    struct os_mutex *lock; /* guards what follows */
+    struct os_cond *idle;
+    struct session_hosts hosts;
+    unsigned under_way;
+    unsigned n_decoders;
+    struct wire_decoder *decoders[SESSION_DECODERS]; /* at rest */
+    struct session_stats stats;
+};
+
+/* What a call tells besides that it came. */
+struct session_greeting {
+    const struct wire_hello *hello;
+    const struct wire_heartbeat *beat;
+    bool stored; /* with hello: the store has data of the host, */
+    struct uuid stored_boot;
+    int64_t stored_ns; /* and when the newest came, UTC */
+};
 
 #define OVERLOAD_MS 1000
 #define CLONE_MS    30000
 #define WAIT_MS     5000
 
-struct clock_moment session_now(const struct session *s)
+static struct clock_moment session_now(const struct session *s)
 {
     return (struct clock_moment){s->conf.utc_ns ? s->conf.utc_ns() : os_utc_ns(),
                                  s->conf.mono_ns ? s->conf.mono_ns() : os_mono_ns()};
@@ -91,7 +117,7 @@ bool session_host_state(struct session *s, const struct uuid *host, struct sessi
     os_mutex_lock(s->lock);
     h = session_hosts_find(&s->hosts, host);
     if (h) {
-        session_entry_state(h, &now, out);
+        session_hosts_state(h, &now, out);
     }
     os_mutex_unlock(s->lock);
     return h != NULL;
@@ -105,8 +131,9 @@ void session_stats(struct session *s, struct session_stats *out)
     os_mutex_unlock(s->lock);
 }
 
-/* Counts in the session, and as refused by the host. */
-void session_count(struct session *s, uint64_t *counter, const struct uuid *refused)
+/* Counts in the session, and as refused by the host.
+ * Counts in the session, and as refused by the host. */
+static void session_count(struct session *s, uint64_t *counter, const struct uuid *refused)
 {
     struct session_entry *h;
 
@@ -124,7 +151,8 @@ void session_count(struct session *s, uint64_t *counter, const struct uuid *refu
 
 /* -- who calls -- */
 
-void session_refuse_spoof(struct session *s, struct rpc_call *call, const char *claims)
+/* Answers that refuse. */
+static void session_refuse_spoof(struct session *s, struct rpc_call *call, const char *claims)
 {
     const struct net_identity *who = rpc_call_peer(call);
     char quoted[160], name[160];
@@ -139,7 +167,7 @@ void session_refuse_spoof(struct session *s, struct rpc_call *call, const char *
         who->name, claims, who->name);
 }
 
-void session_refuse_anonymous(struct session *s, struct rpc_call *call)
+static void session_refuse_anonymous(struct session *s, struct rpc_call *call)
 {
     session_count(s, &s->stats.spoofed, NULL);
     rpc_fail(call, RPC_PERMISSION_DENIED, 0,
@@ -210,9 +238,9 @@ static enum clones_verdict hear_machine(struct session_entry *h, const struct ne
 }
 
 /* Under the lock: all that a call tells. *boot: whose call it is, where that is known. */
-static enum clones_verdict hear(struct session_entry *h, const struct net_identity *who,
-                                const struct session_greeting *g, struct uuid *boot,
-                                const struct clock_moment *now)
+static enum clones_verdict session_hear(struct session_entry *h, const struct net_identity *who,
+                                        const struct session_greeting *g, struct uuid *boot,
+                                        const struct clock_moment *now)
 {
     enum clones_verdict verdict = hear_machine(h, who, g, now);
     bool known = clones_boot(&h->clones, who->connection, boot);
@@ -232,7 +260,7 @@ static enum clones_verdict hear(struct session_entry *h, const struct net_identi
 }
 
 /* Its call shows it in lists again. Outside the lock: a file is written. */
-static void remember(struct session *s, const struct net_identity *who)
+static void session_remember(struct session *s, const struct net_identity *who)
 {
     char name[160];
 
@@ -247,7 +275,9 @@ static bool is_push(const struct session_greeting *g)
     return !g->hello && !g->beat;
 }
 
-bool session_greet(struct session *s, struct rpc_call *call, const struct session_greeting *g)
+/* Notes that the caller was heard, and what it told. False: answered already. */
+static bool session_greet(struct session *s, struct rpc_call *call,
+                          const struct session_greeting *g)
 {
     const struct net_identity *who = rpc_call_peer(call);
     struct clock_moment now = session_now(s);
@@ -260,7 +290,7 @@ bool session_greet(struct session *s, struct rpc_call *call, const struct sessio
     os_mutex_lock(s->lock);
     e = session_hosts_get(&s->hosts, &h, who, &now);
     if (!e) {
-        verdict = hear(h, who, g, &boot, &now);
+        verdict = session_hear(h, who, g, &boot, &now);
         wait = verdict == CLONES_FINE && is_push(g) &&
                clones_wait(&h->clones, who->connection, now.mono_ns);
         s->stats.waiting += wait;
@@ -279,12 +309,13 @@ bool session_greet(struct session *s, struct rpc_call *call, const struct sessio
         tell_clone(who, &boot);
     }
     if (!e && verdict != CLONES_REFUSED) {
-        remember(s, who);
+        session_remember(s, who);
     }
     return e == ERR_OK && verdict != CLONES_REFUSED && !wait;
 }
 
-void session_answer(struct rpc_call *call, struct buf *reply, enum err e)
+/* Sends what was encoded, and gives its memory back. */
+static void session_answer(struct rpc_call *call, struct buf *reply, enum err e)
 {
     if (e) {
         rpc_fail(call, RPC_INTERNAL, 0, "cannot make the answer: %s", err_text(e));
@@ -366,6 +397,299 @@ static void handle_heartbeat(void *ctx, struct rpc_call *call)
     reply.replied_ns = session_now(s).utc_ns;
     buf_init(&b, FRAME_HEADER_MAX);
     session_answer(call, &b, wire_rpc_heartbeat_reply_encode(&b, &reply));
+}
+
+#define BUSY_MS   100 /* until the same batch is asked for again */
+#define FAILED_MS 5000
+
+/* A batch that must never come again: its sender drops it, so it is told here too. */
+static void refuse_batch(struct session *s, struct rpc_call *call, uint64_t *counter,
+                         enum rpc_code code, const char *reason)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    char name[160], quoted[320];
+
+    session_count(s, counter, &who->host);
+    log_line(LOG_WARN, "session", "refused", "name=%s address=%s reason=%s",
+             log_str(name, sizeof name, who->name), who->address,
+             log_str(quoted, sizeof quoted, reason));
+    rpc_fail(call, code, 0, "%s", reason);
+}
+
+/* A batch on its way through the store. */
+struct push {
+    struct session *session;
+    struct rpc_call *call;
+    struct uuid host;
+    uint64_t stream;
+};
+
+static void answer_push(struct session *s, struct rpc_call *call, uint64_t stream, bool duplicate)
+{
+    const struct uuid host = rpc_call_peer(call)->host;
+    struct wire_push_reply reply = {duplicate, store_last_seq(s->conf.store, &host, stream)};
+    struct session_entry *h;
+    struct buf b;
+
+    os_mutex_lock(s->lock);
+    s->stats.stored += !duplicate;
+    s->stats.duplicates += duplicate;
+    h = session_hosts_find(&s->hosts, &host);
+    if (h) {
+        h->seen.stored += !duplicate;
+        h->seen.duplicates += duplicate;
+    }
+    os_mutex_unlock(s->lock);
+    buf_init(&b, FRAME_HEADER_MAX);
+    session_answer(call, &b, wire_rpc_push_reply_encode(&b, &reply));
+}
+
+/* Says what the store's refusal means. */
+static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
+{
+    switch (e) {
+    case ERR_BUSY:
+        session_count(s, &s->stats.overloaded, NULL);
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, BUSY_MS, "this batch is being written");
+        break;
+    case ERR_FULL:
+    case ERR_NOMEM:
+        session_count(s, &s->stats.overloaded, NULL);
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "too much at once");
+        break;
+    case ERR_NOSPACE:
+        session_count(s, &s->stats.overloaded, NULL);
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "the collector's disk is full");
+        break;
+    case ERR_RANGE:
+        refuse_batch(s, call, &s->stats.too_old, RPC_OUT_OF_RANGE,
+                     "older than the collector keeps");
+        break;
+    case ERR_INVALID:
+        refuse_batch(s, call, &s->stats.corrupt, RPC_INVALID_ARGUMENT,
+                     "a batch has a sequence number from 1 and stamps between 1970 and 2200");
+        break;
+    default:
+        session_count(s, &s->stats.unavailable, NULL);
+        rpc_fail(call, RPC_UNAVAILABLE, FAILED_MS, "the collector cannot store now: %s",
+                 err_text(e));
+        break;
+    }
+}
+
+/* From the store's writer: the batch is durable, or will never be. */
+static void on_durable(void *ctx, enum err e)
+{
+    struct push *p = ctx;
+    struct session *s = p->session;
+
+    if (e) {
+        refuse_push(s, p->call, e);
+    } else {
+        answer_push(s, p->call, p->stream, false);
+    }
+    mem_free(p);
+    os_mutex_lock(s->lock);
+    s->under_way--;
+    os_cond_wake_all(s->idle);
+    os_mutex_unlock(s->lock);
+}
+
+/* Its number is stored with other content: either two machines are this host, or an agent gave
+ * a number twice. Called a duplicate, it would be lost without a word. */
+static void refuse_conflict(struct session *s, struct rpc_call *call)
+{
+    const struct uuid *host = &rpc_call_peer(call)->host;
+    struct clock_moment now = session_now(s);
+    struct session_entry *h;
+
+    os_mutex_lock(s->lock);
+    h = session_hosts_find(&s->hosts, host);
+    if (h) {
+        h->seen.conflicts++;
+        h->conflict_ns = now.mono_ns;
+    }
+    os_mutex_unlock(s->lock);
+    refuse_batch(s, call, &s->stats.conflicts, RPC_ALREADY_EXISTS,
+                 "another batch of this stream and number is stored: if a machine was copied "
+                 "while it ran, make a new token and run procfleet-agent enroll --force on the "
+                 "copy");
+}
+
+/* The store did not take it. */
+static void push_settle(struct session *s, struct rpc_call *call, const struct batch_head *key,
+                        enum err e)
+{
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+
+    if (e != ERR_EXISTS) {
+        refuse_push(s, call, e);
+    } else if (store_differs(s->conf.store, rpc_call_peer(call)->name, key, p, n)) {
+        refuse_conflict(s, call);
+    } else {
+        answer_push(s, call, key->stream, true);
+    }
+}
+
+static void store_it(struct session *s, struct rpc_call *call, struct batch *b,
+                     const struct host_offset *clock, int64_t received_ns)
+{
+    struct push *p = mem_zalloc(sizeof *p);
+    struct batch_head key = b->head;
+    struct store_put put = {.batch = b,
+                            .host_name = rpc_call_peer(call)->name,
+                            .received_ns = received_ns,
+                            .clock = *clock,
+                            .done = on_durable,
+                            .ctx = p};
+    enum err e;
+
+    key.source = str_make(NULL); /* goes with the batch */
+    if (!p) {
+        wire_batch_free(b);
+        refuse_push(s, call, ERR_NOMEM);
+        return;
+    }
+    put.bytes = rpc_call_payload(call, &put.n);
+    *p = (struct push){s, call, key.host, key.stream};
+    os_mutex_lock(s->lock);
+    s->under_way++;
+    os_mutex_unlock(s->lock);
+    e = store_put(s->conf.store, &put);
+    if (!e) {
+        return; /* the answer is on_durable's, perhaps given already */
+    }
+    mem_free(p);
+    push_settle(s, call, &key, e);
+    os_mutex_lock(s->lock);
+    s->under_way--;
+    os_cond_wake_all(s->idle);
+    os_mutex_unlock(s->lock);
+}
+
+static void tell_ahead(const struct net_identity *who, int64_t ahead_ns)
+{
+    char name[160];
+
+    log_line(LOG_WARN, "session", "stamps_ahead", "name=%s address=%s seconds=%lld remedy=%s",
+             log_str(name, sizeof name, who->name), who->address, (long long)(ahead_ns / CLK_S),
+             "\"set the host's clock; the data is kept with the stamps it has\"");
+}
+
+/* The host's clock when it made the batch. Stamps that are of the future even so are counted, and
+ * told about once until they are not. */
+static struct host_offset judge_clock(struct session *s, const struct net_identity *who,
+                                      const struct batch *b, const struct clock_moment *now)
+{
+    struct host_offset clock = {0};
+    struct session_entry *h;
+    int64_t t0_ns, t1_ns, ahead_ns = 0;
+    bool news = false;
+
+    batch_time_span(b, now->utc_ns, &t0_ns, &t1_ns);
+    os_mutex_lock(s->lock);
+    h = session_hosts_find(&s->hosts, &who->host);
+    if (h) {
+        host_clocks_note_batch(&h->clocks, b, now);
+        clock = host_clocks_batch(&h->clocks, b, now, clk_sub(now->utc_ns, s->conf.accept_age_ns));
+        ahead_ns = clk_sub(clk_add(t1_ns, clock.known ? clock.offset_ns : 0), now->utc_ns);
+        news = ahead_ns > s->conf.future_max_ns && !h->ahead;
+        h->ahead = ahead_ns > s->conf.future_max_ns;
+        s->stats.future += h->ahead;
+    }
+    os_mutex_unlock(s->lock);
+    if (news) {
+        tell_ahead(who, ahead_ns);
+    }
+    return clock;
+}
+
+static void take_batch(struct session *s, struct rpc_call *call, struct batch *b)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    struct clock_moment now = session_now(s);
+    struct host_offset clock;
+    char claims[UUID_TEXT];
+
+    if (memcmp(b->head.host.b, who->host.b, sizeof who->host.b) != 0) {
+        session_refuse_spoof(s, call, uuid_format(claims, &b->head.host));
+        wire_batch_free(b);
+        return;
+    }
+    clock = judge_clock(s, who, b, &now);
+    store_it(s, call, b, &clock, now.utc_ns);
+}
+
+/* A decoder is one thread's at a time; its making would cost a fifth of a small batch's decoding.
+ */
+static struct wire_decoder *decoder_take(struct session *s)
+{
+    struct wire_decoder *dec = NULL;
+
+    os_mutex_lock(s->lock);
+    if (s->n_decoders > 0) {
+        dec = s->decoders[--s->n_decoders];
+    }
+    os_mutex_unlock(s->lock);
+    return dec || !wire_batch_decoder_create(&dec) ? dec : NULL;
+}
+
+static void decoder_give(struct session *s, struct wire_decoder *dec)
+{
+    os_mutex_lock(s->lock);
+    if (s->n_decoders < SESSION_DECODERS) {
+        s->decoders[s->n_decoders++] = dec;
+        dec = NULL;
+    }
+    os_mutex_unlock(s->lock);
+    wire_batch_decoder_destroy(dec);
+}
+
+static enum err push_decode(struct session *s, struct batch **b, const void *p, size_t n)
+{
+    struct wire_decoder *dec;
+    enum err e;
+
+    if (n > s->conf.max_message) {
+        return ERR_FULL;
+    }
+    dec = decoder_take(s);
+    if (!dec) {
+        return ERR_NOMEM;
+    }
+    e = wire_batch_decode_next(dec, b, UINT64_MAX, p, n);
+    decoder_give(s, dec);
+    return e;
+}
+
+/* The method Push. */
+static void session_push(void *session, struct rpc_call *call)
+{
+    struct session *s = session;
+    const struct session_greeting nothing = {0};
+    struct batch *b;
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    enum err e;
+
+    if (!rpc_call_peer(call)->has_host) {
+        session_refuse_anonymous(s, call);
+        return;
+    }
+    if (!session_greet(s, call, &nothing)) {
+        return;
+    }
+    session_count(s, &s->stats.pushes, NULL);
+    e = push_decode(s, &b, p, n);
+    if (e == ERR_NOMEM) {
+        refuse_push(s, call, e);
+    } else if (e) {
+        refuse_batch(s, call, &s->stats.corrupt, RPC_INVALID_ARGUMENT,
+                     e == ERR_FULL ? "not a batch: over a limit" : "not a batch");
+    } else {
+        take_batch(s, call, b);
+    }
 }
 
 void session_methods(struct session *s, struct rpc_method methods[SESSION_METHODS])

@@ -22,7 +22,7 @@
 #define PROCFLEET_COLLECTOR_INGEST_SESSION_H
 
 #include "collector/ingest/forgotten.h"
-#include "collector/store/host_offset.h"
+#include "collector/ingest/session_hosts.h"
 #include "collector/store/store.h"
 #include "common/model/stats.h"
 #include "common/rpc/rpc.h"
@@ -53,22 +53,6 @@ void session_methods(struct session *s, struct rpc_method methods[SESSION_METHOD
 
 /* For rpc_server_conf.on_peer, with the session as peer_ctx: keeps `connected`. */
 void session_peer(void *session, const struct net_identity *who, bool connected);
-
-/* What the store does not know of a host. */
-struct session_host {
-    bool connected;
-    struct host_offset clock; /* the host's as it is now */
-    int64_t heard_ns;         /* UTC of its last call */
-    int64_t not_before_ns;    /* UTC, life of the certificate it came with last */
-    int64_t not_after_ns;
-    unsigned clones;  /* further machines that claimed to be it in the last 10 min */
-    char name[64];    /* from the certificate */
-    char version[32]; /* of the agent; this and the next from its last Hello */
-    char system[64];
-    uint64_t stored, duplicates, refused; /* batches */
-    uint64_t conflicts;                   /* of the refused: their numbers are taken by others, */
-    uint64_t corrupt, spoofed, too_old;   /* and why others were */
-};
 
 /* False: not heard of since the collector started. */
 bool session_host_state(struct session *s, const struct uuid *host, struct session_host *out);

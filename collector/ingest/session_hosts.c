@@ -118,7 +118,7 @@ enum err session_hosts_get(struct session_hosts *h, struct session_entry **out,
     return ERR_OK;
 }
 
-void session_entry_state(const struct session_entry *e, const struct clock_moment *now,
+void session_hosts_state(const struct session_entry *e, const struct clock_moment *now,
                          struct session_host *out)
 {
     *out = e->seen;

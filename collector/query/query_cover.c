@@ -14,6 +14,7 @@
 
 #include "collector/query/query_ledger.h"
 #include "collector/query/query_scan.h"
+#include "collector/store/batch_time.h"
 #include "common/base/clk.h"
 
 #define EDGE_NS   (30 * CLK_S) /* a window may begin or end this far from the data */
@@ -197,7 +198,7 @@ static enum err edge_behind_block(void *ctx, const struct store_block *b)
     if (!b->batch->n_ticks && !b->batch->n_events) {
         return ERR_OK;
     }
-    store_span(b->batch, 0, &first_ns, &last_ns);
+    batch_time_span(b->batch, 0, &first_ns, &last_ns);
     if (first_ns < x->l->until_ns) { /* it was seen */
         return ERR_OK;
     }
@@ -240,7 +241,7 @@ static enum err edge_before_block(void *ctx, const struct store_block *b)
         .stream = b->batch->head.stream, .first = b->batch->head.seq, .last = b->batch->head.seq};
 
     if (b->batch->n_ticks || b->batch->n_events) {
-        store_span(b->batch, 0, &r.first_ns, &r.last_ns);
+        batch_time_span(b->batch, 0, &r.first_ns, &r.last_ns);
         edge_before_take(ctx, &r);
     }
     return ERR_OK;

@@ -4,6 +4,7 @@
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_ENV_H
 
 #include "collector/store/read/store_read.h"
+#include "collector/store/store.h"
 #include "common/base/arena.h"
 #include "common/wire/wire_query.h"
 

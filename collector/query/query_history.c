@@ -548,7 +548,7 @@ static enum err slice_cells(struct history *h, int64_t step_ns)
 static enum err slice_cut(struct history *h, bool *gone)
 {
     struct store_gone at;
-    enum err e = store_rows_gone(h->q->env->view, h->s->host, h->since_ns, h->until_ns, &at);
+    enum err e = store_cells_gone(h->q->env->view, h->s->host, h->since_ns, h->until_ns, &at);
     int64_t border_ns;
 
     if (e || at.since_ns == at.until_ns) {

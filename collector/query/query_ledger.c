@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "collector/store/batch_time.h"
 #include "collector/store/store.h"
 #include "common/base/clk.h"
 
@@ -322,7 +323,7 @@ static int range_by_number(const void *a, const void *b)
 static int64_t unread_between(const struct store_holes *unread, const struct qledger_range *before,
                               const struct qledger_range *after)
 {
-    return store_holes_within(unread, clk_add(before->last_ns, 1), after->first_ns);
+    return store_used_within(unread, clk_add(before->last_ns, 1), after->first_ns);
 }
 
 /* Whether those that cannot be read are all that lies between them: a tick before, one after. */
@@ -475,7 +476,7 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b)
     bool reduced;
 
     if (!bare) {
-        store_span(b, 0, &first_ns, &last_ns);
+        batch_time_span(b, 0, &first_ns, &last_ns);
     }
     if (!bare || l->newest_ns) {
         if (last_ns < l->since_ns || first_ns >= l->until_ns) {

@@ -319,7 +319,7 @@ static void answer_used(struct query *q, struct str *notes)
     memcpy(a->used, used->windows, sizeof used->windows);
     a->damaged = used->damaged;
     a->partial |= used->damaged > 0 || used->folded > 0;
-    if (store_view_unlisted(q->env->view)) {
+    if (store_info_unlisted(q->env->view)) {
         a->partial = true;
         notes[a->n_notes++] =
             note_make(q, "the collector's catalogue of processes could not be read in part, and is "

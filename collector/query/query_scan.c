@@ -22,19 +22,19 @@ static uint32_t scan_unread_add(struct query *q, const struct query_span *s,
         }
         *c->unread = (struct query_unread){.values = 0};
     }
-    known_ns = store_holes_within(&c->unread->holes, s->since_ns, s->until_ns);
+    known_ns = store_used_within(&c->unread->holes, s->since_ns, s->until_ns);
     for (size_t i = 0; i < used->holes.n; i++) {
         const struct store_hole *h = &used->holes.at[i];
 
-        store_holes_add(&c->unread->all, h->first_ns, h->last_ns);
+        store_used_hole_add(&c->unread->all, h->first_ns, h->last_ns);
         if (h->last_ns >= s->since_ns && h->first_ns < s->until_ns) {
-            store_holes_add(&c->unread->holes,
-                            h->first_ns > s->since_ns ? h->first_ns : s->since_ns,
-                            h->last_ns < s->until_ns ? h->last_ns : s->until_ns - 1);
+            store_used_hole_add(&c->unread->holes,
+                                h->first_ns > s->since_ns ? h->first_ns : s->since_ns,
+                                h->last_ns < s->until_ns ? h->last_ns : s->until_ns - 1);
         }
     }
     if (known_ns > 0 &&
-        store_holes_within(&c->unread->holes, s->since_ns, s->until_ns) == known_ns) {
+        store_used_within(&c->unread->holes, s->since_ns, s->until_ns) == known_ns) {
         add -= add < c->unread->values ? add : c->unread->values; /* all of it at known times */
     }
     c->unread->values += add;
@@ -57,14 +57,14 @@ bool query_scan_unread_between(const struct query *q, const struct query_span *s
 {
     const struct query_unread *u = q->covers[s - q->spans].unread;
 
-    return u && store_holes_within(&u->all, clk_add(after_ns, 1), before_ns) > 0;
+    return u && store_used_within(&u->all, clk_add(after_ns, 1), before_ns) > 0;
 }
 
 uint32_t query_scan_unread_ppm(const struct query *q, const struct query_span *s)
 {
     const struct query_cover *c = &q->covers[s - q->spans];
     int64_t unread_ns =
-        c->unread ? store_holes_within(&c->unread->holes, s->since_ns, s->until_ns) : 0;
+        c->unread ? store_used_within(&c->unread->holes, s->since_ns, s->until_ns) : 0;
     double left;
 
     if (unread_ns == 0 || c->there_ns <= 0) {

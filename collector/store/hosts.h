@@ -8,7 +8,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_HOSTS_H
 #define PROCFLEET_COLLECTOR_STORE_HOSTS_H
 
-#include "collector/store/memtable/head_seal.h"
+#include "collector/store/memtable/head.h"
 #include "common/os/fio.h"
 
 #define HOSTS_BYTES_MAX (512u << 20) /* of a million hosts */

@@ -28,12 +28,14 @@
 
 #include <stdio.h>
 
-#include "collector/store/memtable/wal_note.h"
-#include "collector/store/meta/meta_value.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/memtable/head_batch.h"
+#include "collector/store/meta/loss_sum.h"
+#include "collector/store/meta/meta.h"
 #include "collector/store/seal/seal.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
-#include "collector/store/store_impl.h"
+#include "collector/store/store_state.h"
 #include "collector/store/wal/wal.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -82,7 +84,7 @@ static void item_destroy(struct store_item *i)
 static bool mono_is_sound(const struct batch *b)
 {
     return b->n_ticks == 0 ||
-           (b->mono_ns[0] >= -STORE_MONO_MAX && b->mono_ns[b->n_ticks - 1] <= STORE_MONO_MAX);
+           (b->mono_ns[0] >= -WINDOW_MONO_MAX && b->mono_ns[b->n_ticks - 1] <= WINDOW_MONO_MAX);
 }
 
 static enum err item_create(struct store_item **out, const struct store_put *put)
@@ -108,21 +110,21 @@ static enum err item_create(struct store_item **out, const struct store_put *put
     i->kept->seq = h->seq;
     i->kept->received_ns = put->received_ns;
     i->kept->clock = put->clock;
-    head_span(put->batch, put->received_ns, &i->kept->t0_ns, &i->kept->t1_ns);
-    i->kept->made_ns = head_made(i->kept->t1_ns, &put->clock, put->received_ns);
+    batch_time_span(put->batch, put->received_ns, &i->kept->t0_ns, &i->kept->t1_ns);
+    i->kept->made_ns = batch_time_made(i->kept->t1_ns, &put->clock, put->received_ns);
     i->kept->window_ns = window_of(i->kept->made_ns);
     head_batch_describe(i->kept, put->batch);
-    e = i->kept->t0_ns < 0 || i->kept->t1_ns > STORE_STAMP_MAX || !mono_is_sound(put->batch)
+    e = i->kept->t0_ns < 0 || i->kept->t1_ns > WINDOW_STAMP_MAX || !mono_is_sound(put->batch)
             ? ERR_INVALID
-            : meta_told_make(&i->kept->told, &i->kept->told_n, put->batch);
+            : loss_sum_told_make(&i->kept->told, &i->kept->told_n, put->batch);
     if (!e) {
-        e = wal_note_put(&i->note, put->batch, i->kept);
+        e = head_batch_note_put(&i->note, put->batch, i->kept);
     }
     if (e) {
         item_destroy(i);
         return e;
     }
-    if (clk_sub(put->received_ns, i->kept->made_ns) < HEAD_RECENT_NS) { /* not what comes late */
+    if (clk_sub(put->received_ns, i->kept->made_ns) < RECENT_COLUMNS_NS) { /* not what comes late */
         i->hot = recent_columns_create(put->batch);
     }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
@@ -747,6 +749,52 @@ void store_close(struct store *s)
     mem_free(s->segments_dir);
     os_unlock(s->dir_lock);
     mem_free(s);
+}
+
+bool store_differs(struct store *s, const char *host_name, const struct batch_head *key,
+                   const void *bytes, size_t n)
+{
+    struct head_state *state = head_view(store_head(s));
+    size_t host = head_view_find(state, host_name, &key->host);
+    const struct head_batch *kept =
+        host < head_view_hosts(state) ? head_view_batch(state, host, key->stream, key->seq) : NULL;
+    bool same = !kept || kept->n == n;
+
+    if (kept && same) {
+        struct buf room;
+        const void *held;
+
+        buf_init(&room, WAL_RECORD_MAX);
+        same = head_batch_bytes(kept, &room, &held) || memcmp(held, bytes, n) == 0;
+        buf_fini(&room);
+    }
+    head_view_release(state);
+    return !same;
+}
+
+bool store_last_boot(struct store *s, const char *host_name, const struct uuid *host,
+                     struct uuid *boot, int64_t *received_ns)
+{
+    struct head_state *state = head_view(store_head(s));
+    size_t i = head_view_find(state, host_name, host);
+    bool found = i < head_view_hosts(state);
+
+    if (found) {
+        *boot = head_view_host(state, i)->boot;
+        *received_ns = head_view_host(state, i)->received_ns;
+    }
+    head_view_release(state);
+    return found;
+}
+
+enum err store_seal_now(struct store *s, int64_t until_ns)
+{
+    return seal_now(s->seal, until_ns);
+}
+
+void store_room(struct store *s, struct store_room *out)
+{
+    seal_room(s->seal, out);
 }
 
 void store_stats(struct store *s, struct store_stats *out)

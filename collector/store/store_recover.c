@@ -10,20 +10,184 @@
  * A record of the log whose number a segment lists is left out: the collector died between sealing
  * it and letting its log file go. That list is exact (seqset forgets holes when there are many). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/batch_time.h"
 #include "collector/store/hosts.h"
-#include "collector/store/memtable/wal_note.h"
-#include "collector/store/meta/meta_value.h"
-#include "collector/store/seal/sealed_seqs.h"
+#include "collector/store/manifest/manifest.h"
+#include "collector/store/memtable/head_batch.h"
+#include "collector/store/meta/loss_sum.h"
+#include "collector/store/meta/meta.h"
+#include "collector/store/seal/seal.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
-#include "collector/store/store_impl.h"
+#include "collector/store/store_state.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 #include "common/model/ledger.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+
+struct sealed_seqs_range {
+    struct uuid host;
+    uint64_t stream;
+    struct seq_range at;
+    int64_t end_ns; /* of the window */
+};
+
+struct sealed_seqs {
+    struct sealed_seqs_range *list; /* by host, stream, first, once sorted */
+    size_t n, cap;
+    uint64_t unreadable; /* segments */
+};
+
+static void sealed_seqs_fini(struct sealed_seqs *x)
+{
+    mem_free(x->list);
+    *x = (struct sealed_seqs){0};
+}
+
+struct adding {
+    struct sealed_seqs *to;
+    int64_t end_ns;
+};
+
+static enum err add_stream(void *ctx, const struct seqset_stream *st)
+{
+    const struct adding *a = ctx;
+    struct sealed_seqs *x = a->to;
+
+    enum err e = VEC_ROOM(&x->list, &x->cap, x->n + st->n_ranges, SIZE_MAX); /* of segments */
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < st->n_ranges; i++) {
+        x->list[x->n++] =
+            (struct sealed_seqs_range){st->host, st->stream, st->ranges[i], a->end_ns};
+    }
+    return ERR_OK;
+}
+
+/* Adds those of every segment of the kind that ends after since_ns. A segment that cannot be read
+ * is counted. Errors: ERR_NOMEM */
+static enum err sealed_seqs_add(struct sealed_seqs *x, const struct manifest_list *l, unsigned kind,
+                                int64_t since_ns)
+{
+    size_t n = manifest_segments(l);
+
+    for (size_t i = manifest_lower(l, kind, INT64_MIN); i < n; i++) {
+        const struct seg_info *info = manifest_segment(l, i);
+        struct adding a = {x, info->window_ns + info->span_ns};
+        const struct seg *s;
+        enum err e;
+
+        if (info->kind != kind) {
+            break;
+        }
+        if (a.end_ns <= since_ns) {
+            continue;
+        }
+        e = manifest_seg(l, i, &s);
+        if (!e) {
+            e = seg_each_ranges(s, add_stream, &a);
+        }
+        if (e == ERR_NOMEM) {
+            return e;
+        }
+        x->unreadable += e != ERR_OK;
+    }
+    return ERR_OK;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct sealed_seqs_range *x = a, *y = b;
+    int c = memcmp(x->host.b, y->host.b, sizeof x->host.b);
+
+    if (c) {
+        return c;
+    }
+    if (x->stream != y->stream) {
+        return x->stream < y->stream ? -1 : 1;
+    }
+    return x->at.first < y->at.first ? -1 : x->at.first > y->at.first;
+}
+
+/* One segment and another tell of the same numbers (tiers beside rows): neighbours are joined, so
+ * that the last range that begins at or before a number is the only one that can hold it. */
+static void sealed_seqs_sort(struct sealed_seqs *x)
+{
+    size_t k = 0;
+
+    if (x->n == 0) {
+        return;
+    }
+    qsort(x->list, x->n, sizeof *x->list, by_key);
+    for (size_t i = 1; i < x->n; i++) {
+        struct sealed_seqs_range *last = &x->list[k];
+        const struct sealed_seqs_range *next = &x->list[i];
+
+        if (last->stream == next->stream && next->at.first - 1 <= last->at.last &&
+            memcmp(last->host.b, next->host.b, sizeof last->host.b) == 0) {
+            last->at.last = next->at.last > last->at.last ? next->at.last : last->at.last;
+            last->end_ns = next->end_ns > last->end_ns ? next->end_ns : last->end_ns;
+        } else {
+            x->list[++k] = *next;
+        }
+    }
+    x->n = k + 1;
+}
+
+static bool is_of(const struct sealed_seqs_range *r, const struct uuid *host, uint64_t stream)
+{
+    return r->stream == stream && memcmp(r->host.b, host->b, sizeof host->b) == 0;
+}
+
+/* Index of the first range behind those of the stream that begin at or before seq. */
+static size_t behind(const struct sealed_seqs *x, const struct uuid *host, uint64_t stream,
+                     uint64_t seq)
+{
+    const struct sealed_seqs_range key = {*host, stream, {seq, seq}, 0};
+    size_t i;
+
+    SEARCH_LOWER(i, x->n, by_key(&x->list[i], &key) <= 0);
+    return i;
+}
+
+/* As sealed_seqs_has; *last: up to which number that is the same. */
+static bool sealed_seqs_span(const struct sealed_seqs *x, const struct uuid *host, uint64_t stream,
+                             uint64_t seq, uint64_t *last)
+{
+    size_t i = behind(x, host, stream, seq);
+
+    if (i > 0 && is_of(&x->list[i - 1], host, stream) && x->list[i - 1].at.last >= seq) {
+        *last = x->list[i - 1].at.last;
+        return true;
+    }
+    *last = i < x->n && is_of(&x->list[i], host, stream) ? x->list[i].at.first - 1 : UINT64_MAX;
+    return false;
+}
+
+static bool sealed_seqs_has(const struct sealed_seqs *x, const struct uuid *host, uint64_t stream,
+                            uint64_t seq)
+{
+    uint64_t last;
+
+    return sealed_seqs_span(x, host, stream, seq, &last);
+}
+
+/* The highest number of the stream; 0: none. */
+static uint64_t sealed_seqs_last(const struct sealed_seqs *x, const struct uuid *host,
+                                 uint64_t stream)
+{
+    size_t i = behind(x, host, stream, UINT64_MAX);
+
+    return i > 0 && is_of(&x->list[i - 1], host, stream) ? x->list[i - 1].at.last : 0;
+}
 
 #define FILE_BYTES   (64u << 20)
 #define BATCH_MEMORY (64u << 20) /* of one, without its rows */
@@ -168,11 +332,11 @@ static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
     kept->t1_ns = r->t1_ns;
     kept->received_ns = r->received_ns;
     kept->clock = r->clock;
-    kept->made_ns = head_made(r->t1_ns, &r->clock, r->received_ns);
+    kept->made_ns = batch_time_made(r->t1_ns, &r->clock, r->received_ns);
     kept->window_ns = window_of(kept->made_ns);
     kept->file = file;
     snprintf(name, sizeof name, "%.*s", (int)r->host_name.n, r->host_name.p);
-    e = meta_told_make(&kept->told, &kept->told_n, x->batch);
+    e = loss_sum_told_make(&kept->told, &kept->told_n, x->batch);
     if (!e) {
         e = head_reserve(s->head, &host, name, x->batch, counts, kept);
     }
@@ -193,11 +357,11 @@ static enum err recover_by_note(struct recovery *rec, struct wal *w, uint64_t fi
                                 const struct wal_record *r)
 {
     struct recovered x = {.kept = NULL};
-    struct wal_note recall;
+    struct head_batch_note recall;
     enum err e;
 
     arena_reset(&rec->memory);
-    e = wal_note_get(&recall, &rec->memory, &r->host, r->note, r->note_n);
+    e = head_batch_note_get(&recall, &rec->memory, &r->host, r->note, r->note_n);
     if (e) {
         return e == ERR_NOMEM ? e : ERR_CORRUPT;
     }
@@ -218,7 +382,7 @@ static enum err note_for_index(struct recovery *rec, struct wal *w, const struct
     enum err e;
 
     buf_reset(&rec->note);
-    e = wal_note_put(&rec->note, x->batch, x->kept);
+    e = head_batch_note_put(&rec->note, x->batch, x->kept);
     if (!e) {
         wal_note(w, rec->note.n ? rec->note.p : (const void *)"", rec->note.n);
     }
@@ -279,7 +443,7 @@ static enum err recover_unsealed(struct recovery *rec, struct wal *w, uint64_t f
 /* What came very late, or under a higher limit on age, is older than what was read. */
 static enum err reach_back(struct recovery *rec, const struct wal_record *r)
 {
-    int64_t made_ns = head_made(r->t1_ns, &r->clock, r->received_ns);
+    int64_t made_ns = batch_time_made(r->t1_ns, &r->clock, r->received_ns);
 
     return clk_add(window_of(made_ns), WINDOW_NS) > rec->since_ns ? ERR_OK
                                                                   : read_ranges(rec, INT64_MIN);
@@ -561,7 +725,7 @@ static enum err recover_all(struct recovery *rec, struct errmsg *why)
     }
     e = remember_sealed(rec);
     if (!e) {
-        head_begins(s->head, store_begins(rec->segments));
+        head_begins(s->head, seal_begins(rec->segments));
         head_take_counts(s->head, counts_of, s);
         e = head_prepare(s->head);
     }
@@ -569,7 +733,7 @@ static enum err recover_all(struct recovery *rec, struct errmsg *why)
 }
 
 /* Derived data: without it answers know fewer names. */
-void store_open_catalogue(struct store *s, struct manifest_list *segments)
+void store_recover_catalogue(struct store *s, struct manifest_list *segments)
 {
     struct catalogue_conf conf = {.dir = os_path_join(s->conf.dir, "catalogue")};
     struct catalogue *c = NULL;
@@ -602,7 +766,7 @@ enum err store_recover(struct store *s, struct errmsg *why)
             : errmsg_set(why, ERR_NOMEM, "out of memory");
     if (!e) {
         head_publish(s->head);
-        store_open_catalogue(s, rec.segments);
+        store_recover_catalogue(s, rec.segments);
     }
     sealed_seqs_fini(&rec.sealed);
     manifest_list_release(rec.segments);

@@ -40,7 +40,7 @@ static size_t nearest(const struct store_holes *h, const struct store_hole *to)
     return found;
 }
 
-void store_holes_add(struct store_holes *h, int64_t first_ns, int64_t last_ns)
+void store_used_hole_add(struct store_holes *h, int64_t first_ns, int64_t last_ns)
 {
     struct store_hole add = {first_ns, last_ns > first_ns ? last_ns : first_ns};
     size_t i = 0;
@@ -59,7 +59,7 @@ void store_holes_add(struct store_holes *h, int64_t first_ns, int64_t last_ns)
     h->at[h->n++] = add;
 }
 
-int64_t store_holes_within(const struct store_holes *h, int64_t since_ns, int64_t until_ns)
+int64_t store_used_within(const struct store_holes *h, int64_t since_ns, int64_t until_ns)
 {
     int64_t sum_ns = 0;
 

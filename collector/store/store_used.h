@@ -27,9 +27,9 @@ struct store_holes {
     size_t n;
     struct store_hole at[STORE_HOLES_MAX];
 };
-void store_holes_add(struct store_holes *h, int64_t first_ns, int64_t last_ns);
+void store_used_hole_add(struct store_holes *h, int64_t first_ns, int64_t last_ns);
 /* How much of [since, until) they are. */
-int64_t store_holes_within(const struct store_holes *h, int64_t since_ns, int64_t until_ns);
+int64_t store_used_within(const struct store_holes *h, int64_t since_ns, int64_t until_ns);
 
 /* What an answer was computed from, counted by host and window; and what could not be read. */
 struct store_used {

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/segment/raw_column.h"
-#include "collector/store/segment/raw_rows.h"
+#include "collector/store/segment/raw.h"
 #include "collector/store/segment/seg.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "collector/store/store_impl.h"
+#include "collector/store/read/store_view.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 

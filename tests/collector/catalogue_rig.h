@@ -4,7 +4,7 @@
 #define PROCFLEET_TESTS_COLLECTOR_CATALOGUE_RIG_H
 
 #include "collector/store/catalogue/catalogue.h"
-#include "collector/store/meta/meta_value.h"
+#include "collector/store/meta/meta.h"
 
 #define CATALOGUE_RIG_NAME 64
 #define CATALOGUE_RIG_ROWS 4096

@@ -5,6 +5,7 @@
 #define PROCFLEET_TESTS_COLLECTOR_LAB_H
 
 #include "collector/store/read/store_read.h"
+#include "collector/store/store.h"
 
 #define LAB_EPOCH_NS INT64_C(1700000000000000000)
 #define LAB_NS(s)    (LAB_EPOCH_NS + (int64_t)((s)*1e9))

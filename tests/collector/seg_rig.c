@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/segment/seg_write.h"
+
 struct uuid seg_rig_id(unsigned host)
 {
     struct uuid u = {{(uint8_t)(host * 37 + 5), (uint8_t)host, (uint8_t)(host >> 8)}};

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "collector/store/catalogue/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/collector/catalogue_rig.h"

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "collector/store/rollup/tier.h"
-#include "collector/store/segment/raw_value.h"
+#include "collector/store/segment/raw.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"

@@ -5,7 +5,9 @@
 
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/pack.h"
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg.h"
+#include "collector/store/segment/seg_scan.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -454,7 +456,7 @@ static void repair(struct rig *g)
     seg_name(name, &info);
     manifest_list_release(l);
     compact_destroy(g->c);
-    assert_ok(seg_salvage(fio_unsynced(), g->dir, name, &info, &kept, &lost, NULL));
+    assert_ok(seg_scan_salvage(fio_unsynced(), g->dir, name, &info, &kept, &lost, NULL));
     assert_int_equal(lost, 1);
     assert_ok(manifest_change(g->m, &info, 1, &number, 1, NULL));
     manifest_publish(g->m);

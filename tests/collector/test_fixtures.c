@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest_log.h"
+#include "collector/store/segment/seg_scan.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/wal/wal_source.h"
 #include "collector/subscribe/journal_record.h"
@@ -193,7 +194,7 @@ static void format_1_of_segments_is_read(void **state)
     assert_int_equal(seg_info_of(s)->values, SEG_RIG_SAMPLES);
     assert_int_equal(seg_info_of(s)->t0_ns, 1);
     assert_int_equal(seg_info_of(s)->t1_ns, 2 * SEG_RIG_WINDOW + 100);
-    assert_ok(seg_verify(s, &values, &damaged));
+    assert_ok(seg_scan_verify(s, &values, &damaged));
     assert_int_equal(values, seg_rig_values());
     assert_int_equal(damaged, 0);
     assert_int_equal(seg_hosts(s), SEG_RIG_HOSTS);

@@ -1,8 +1,9 @@
-#include "collector/store/memtable/head_seal.h"
+#include "collector/store/memtable/head.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/batch_time.h"
 #include "common/base/mem.h"
 #include "tests/support/t.h"
 
@@ -318,7 +319,7 @@ static void append(struct head *h, uint8_t host, const char *name, int64_t t_ns,
     struct head_host *to;
 
     assert_ok(head_batch_create(&kept, zeros, size));
-    head_span(&b, 0, &kept->t0_ns, &kept->t1_ns);
+    batch_time_span(&b, 0, &kept->t0_ns, &kept->t1_ns);
     kept->made_ns = kept->t1_ns;
     kept->received_ns = t_ns;
     kept->file = (uint64_t)t_ns;

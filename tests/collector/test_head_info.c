@@ -550,15 +550,15 @@ static void the_upper_half_of_a_page_counts_from_its_own_first(void **state)
             now.info.id.start = UINT64_C(133000000000000000) + (uint64_t)since_ns / 100;
             now.info.create_ns = INT64_C(1655526400000000000) + since_ns;
         } else {
-            head_draft_init(&d, &(struct uuid){{1}}, &now.info);
+            head_page_draft_init(&d, &(struct uuid){{1}}, &now.info);
         }
-        assert_ok(head_draft_add(&d, &texts, &now, &nothing, 1000 + (int64_t)i));
+        assert_ok(head_page_draft_add(&d, &texts, &now, &nothing, 1000 + (int64_t)i));
     }
     bytes = d.bytes / 2;
-    assert_ok(head_draft_page(&d, &full));
-    head_draft_anew(&d, full, HEAD_PAGE / 2, HEAD_PAGE / 2);
+    assert_ok(head_page_draft_finish(&d, &full));
+    head_page_draft_anew(&d, full, HEAD_PAGE / 2, HEAD_PAGE / 2);
     assert_true(d.bytes + 10 * HEAD_PAGE / 2 < bytes); /* 10 bytes less, each */
-    assert_ok(head_draft_page(&d, &upper));
+    assert_ok(head_page_draft_finish(&d, &upper));
     assert_int_equal(upper->n, HEAD_PAGE / 2);
     for (uint32_t i = 0; i < upper->n; i++) {
         uint32_t was = HEAD_PAGE / 2 + i;

@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
-#include "collector/store/meta/meta_impl.h"
+#include "collector/store/meta/loss_sum.h"
+#include "collector/store/meta/meta.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
 #include "tests/support/fio_fault.h"
@@ -436,7 +438,7 @@ static void a_window_is_read_one_value_at_a_time(void **state)
 static void account_of(struct loss_sum *a)
 {
     buf_reset(&x.raw);
-    assert_ok(meta_sums_encode(&x.raw, &x.hw));
+    assert_ok(loss_sum_encode(&x.raw, &x.hw));
     arena_reset(&x.memory);
     assert_ok(loss_sum_decode(a, &x.memory, x.raw.p, x.raw.n));
 }
@@ -539,12 +541,12 @@ static void what_is_held_is_not_added_up_and_holes_stay(void **state)
 
 static void more_counts_than_fit_are_not_plain(void **state)
 {
-    static char names[META_COUNTS_MAX + 1][8];
-    static struct ledger_row rows[META_COUNTS_MAX + 1];
+    static char names[LOSS_SUM_COUNTS_MAX + 1][8];
+    static struct ledger_row rows[LOSS_SUM_COUNTS_MAX + 1];
     struct loss_sum a;
 
     (void)state;
-    for (size_t i = 0; i <= META_COUNTS_MAX; i++) {
+    for (size_t i = 0; i <= LOSS_SUM_COUNTS_MAX; i++) {
         (void)snprintf(names[i], sizeof names[i], "r%zu", i);
         rows[i] = (struct ledger_row){str_make("etw"), str_make(names[i]), 1};
     }
@@ -552,14 +554,14 @@ static void more_counts_than_fit_are_not_plain(void **state)
         x.rests[i].batch.n_ledger = 0;
     }
     x.rests[1].batch.ledger = rows;
-    x.rests[1].batch.n_ledger = META_COUNTS_MAX;
+    x.rests[1].batch.n_ledger = LOSS_SUM_COUNTS_MAX;
     account_of(&a);
     assert_true(a.plain);
-    assert_int_equal(a.n_counts, META_COUNTS_MAX);
-    x.rests[1].batch.n_ledger = META_COUNTS_MAX + 1;
+    assert_int_equal(a.n_counts, LOSS_SUM_COUNTS_MAX);
+    x.rests[1].batch.n_ledger = LOSS_SUM_COUNTS_MAX + 1;
     account_of(&a);
     assert_false(a.plain);
-    assert_int_equal(a.n_counts, META_COUNTS_MAX);
+    assert_int_equal(a.n_counts, LOSS_SUM_COUNTS_MAX);
 }
 
 /* -- hostile bytes -- */
@@ -579,7 +581,7 @@ static void every_shorter_value_is_rejected(void **state)
         assert_err(meta_decode(&x.memory, x.raw.p, i, &x.hw.host, &back, &n, &more), ERR_CORRUPT);
     }
     buf_reset(&x.raw);
-    assert_ok(meta_sums_encode(&x.raw, &x.hw));
+    assert_ok(loss_sum_encode(&x.raw, &x.hw));
     for (size_t i = 0; i < x.raw.n; i++) {
         arena_reset(&x.memory);
         assert_err(loss_sum_decode(&a, &x.memory, x.raw.p, i), ERR_CORRUPT);
@@ -632,7 +634,7 @@ static void running_out_of_memory_leaves_nothing(void **state)
         }
         if (!e) {
             buf_reset(&x.raw);
-            e = meta_sums_encode(&x.raw, &x.hw);
+            e = loss_sum_encode(&x.raw, &x.hw);
         }
         if (!e) {
             e = loss_sum_decode(&a, &memory, x.raw.p, x.raw.n);

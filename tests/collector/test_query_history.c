@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "collector/store/store_impl.h"
+#include "collector/store/read/store_view.h"
 #include "common/base/clk.h"
 #include "tests/collector/ask.h"
 

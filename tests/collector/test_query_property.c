@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/store_impl.h"
+#include "collector/store/read/store_view.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "tests/collector/ask.h"

@@ -583,24 +583,25 @@ static void holes_are_joined_and_bounded(void **state)
     int64_t sum_ns = 0;
 
     (void)state;
-    store_holes_add(&h, 100 * SECOND, 109 * SECOND);
-    store_holes_add(&h, 120 * SECOND, 129 * SECOND);
+    store_used_hole_add(&h, 100 * SECOND, 109 * SECOND);
+    store_used_hole_add(&h, 120 * SECOND, 129 * SECOND);
     assert_int_equal(h.n, 2);
-    store_holes_add(&h, 110 * SECOND, 119 * SECOND); /* between them, a second from each */
+    store_used_hole_add(&h, 110 * SECOND, 119 * SECOND); /* between them, a second from each */
     assert_int_equal(h.n, 1);
-    assert_int_equal(store_holes_within(&h, 0, INT64_MAX), 29 * SECOND + 1);
-    assert_int_equal(store_holes_within(&h, 105 * SECOND, 107 * SECOND), 2 * SECOND);
-    assert_int_equal(store_holes_within(&h, 200 * SECOND, 300 * SECOND), 0);
+    assert_int_equal(store_used_within(&h, 0, INT64_MAX), 29 * SECOND + 1);
+    assert_int_equal(store_used_within(&h, 105 * SECOND, 107 * SECOND), 2 * SECOND);
+    assert_int_equal(store_used_within(&h, 200 * SECOND, 300 * SECOND), 0);
     for (int64_t i = 0; i < 1000; i++) {
-        store_holes_add(&h, (i * 7919 % 1000) * 100 * SECOND, (i * 7919 % 1000) * 100 * SECOND + 5);
+        store_used_hole_add(&h, (i * 7919 % 1000) * 100 * SECOND,
+                            (i * 7919 % 1000) * 100 * SECOND + 5);
         assert_in_range(h.n, 1, STORE_HOLES_MAX);
     }
     for (size_t i = 0; i < h.n; i++) {
         sum_ns += h.at[i].last_ns + 1 - h.at[i].first_ns;
     }
-    assert_true(sum_ns == store_holes_within(&h, 0, INT64_MAX)); /* they do not overlap */
+    assert_true(sum_ns == store_used_within(&h, 0, INT64_MAX)); /* they do not overlap */
     for (int64_t i = 0; i < 1000; i++) {
-        assert_true(store_holes_within(&h, i * 100 * SECOND, i * 100 * SECOND + 6) == 6);
+        assert_true(store_used_within(&h, i * 100 * SECOND, i * 100 * SECOND + 6) == 6);
     }
 }
 

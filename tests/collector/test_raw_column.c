@@ -1,8 +1,7 @@
-#include "collector/store/segment/raw_column.h"
+#include "collector/store/segment/raw.h"
 
 #include <string.h>
 
-#include "collector/store/segment/raw_rows.h"
 #include "collector/store/segment/seg.h"
 #include "common/base/mem.h"
 #include "tests/collector/window_rig.h"

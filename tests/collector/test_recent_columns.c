@@ -1,4 +1,4 @@
-#include "collector/store/memtable/head_impl.h"
+#include "collector/store/memtable/head.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,10 +335,10 @@ static void recent_batches_are_hot_and_older_ones_are_not(void **state)
     for (int64_t t = 10; t <= 1000; t += 10) {
         put(h, 1, t, 20);
         s = head_view(h);
-        (void)hot_since(s, 0, t - HEAD_RECENT_NS / CLK_S, &n_hot);
+        (void)hot_since(s, 0, t - RECENT_COLUMNS_NS / CLK_S, &n_hot);
         assert_int_equal(n_hot, t < 140 ? t / 10 : 14);
         assert_int_equal(hot_since(s, 0, 0, &n_hot), t / 10);
-        assert_in_range(n_hot, 0, 14 + HEAD_RECENT);
+        assert_in_range(n_hot, 0, 14 + RECENT_COLUMNS_BLOCK);
         head_view_release(s);
     }
     head_destroy(h);
@@ -394,10 +394,10 @@ static void a_clock_set_back_is_followed(void **state)
     }
     put(h, 2, 400, 20);
     s = head_view(h);
-    (void)hot_since(s, 0, 400 - HEAD_RECENT_NS / CLK_S, &n_hot);
+    (void)hot_since(s, 0, 400 - RECENT_COLUMNS_NS / CLK_S, &n_hot);
     assert_int_equal(n_hot, 14);
     (void)hot_since(s, 0, 0, &n_hot);
-    assert_in_range(n_hot, 14, 14 + HEAD_RECENT);
+    assert_in_range(n_hot, 14, 14 + RECENT_COLUMNS_BLOCK);
     assert_int_equal(hot_since(s, 1, 0, &n_hot), 1);
     assert_int_equal(n_hot, 1);
     head_view_release(s);
@@ -417,7 +417,7 @@ static void a_host_with_many_processes_has_fewer(void **state)
         put(h, 1, t, MODEL_PROCESSES_MAX);
     }
     head_stats(h, &stats);
-    assert_in_range(stats.hot_bytes, HEAD_RECENT_BYTES / 2, HEAD_RECENT_BYTES);
+    assert_in_range(stats.hot_bytes, RECENT_COLUMNS_HOST_BYTES / 2, RECENT_COLUMNS_HOST_BYTES);
     assert_int_equal(stats.hot_left_out, 0);
     s = head_view(h);
     (void)hot_since(s, 0, 40, &n_hot);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "collector/store/store_impl.h"
+#include "collector/store/read/store_view.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "tests/support/store_rig.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collector/store/segment/seg.h"
+#include "collector/store/segment/seg_scan.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/collector/seg_rig.h"
@@ -130,7 +131,7 @@ static void a_sound_segment_verifies(void **state)
     struct seg *s;
 
     assert_ok(seg_open(&s, fio_unsynced(), dir, &info, NULL));
-    assert_ok(seg_verify(s, &values, &damaged));
+    assert_ok(seg_scan_verify(s, &values, &damaged));
     assert_int_equal(values, seg_rig_values());
     assert_int_equal(damaged, 0);
     assert_int_equal(right_values(s), seg_rig_values());
@@ -157,7 +158,7 @@ static void every_bit_flip_is_detected(void **state)
         bit = (size_t)(random % (n_bytes * 8));
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         if (seg_open(&s, &memory, dir, &info, NULL) == ERR_OK) {
-            assert_ok(seg_verify(s, &values, &damaged));
+            assert_ok(seg_scan_verify(s, &values, &damaged));
             if (damaged == 0) {
                 fail_msg("flip of bit %zu of byte %zu of %zu was not seen", bit % 8, bit / 8,
                          n_bytes);
@@ -203,7 +204,7 @@ static size_t values_after(const struct seg_info *info, bool all_hosts)
     size_t right;
 
     assert_ok(seg_open(&s, fio_unsynced(), dir, info, NULL));
-    assert_ok(seg_verify(s, &values, &damaged));
+    assert_ok(seg_scan_verify(s, &values, &damaged));
     assert_int_equal(damaged, 0);
     right = right_values(s);
     assert_int_equal(right + marks, values);
@@ -252,7 +253,7 @@ static void what_is_sound_is_salvaged(void **state)
         memset(copy + rows[i].from_begin, 0, rows[i].n);
         memset(copy + n_bytes - rows[i].from_end, 0, rows[i].from_end);
         put_back(name, copy, n_bytes - rows[i].cut);
-        if (seg_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, &why) != ERR_OK) {
+        if (seg_scan_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, &why) != ERR_OK) {
             fail_msg("%s: %s", rows[i].what, why.text);
         }
         assert_int_equal(values_after(&info, rows[i].all_hosts), kept);
@@ -284,7 +285,7 @@ static void after_random_damage_what_is_salvaged_is_right(void **state)
             copy[(size_t)rand() % n_bytes] ^= (uint8_t)(1 + rand() % 255);
         }
         put_back(name, copy, n_bytes - (i % 3 ? 0 : (size_t)rand() % (n_bytes / 2)));
-        if (seg_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, NULL) == ERR_OK) {
+        if (seg_scan_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, NULL) == ERR_OK) {
             /* a lost one may have been empty before */
             assert_in_range(values_after(&info, false), kept, kept + lost);
             saved++;
@@ -305,7 +306,7 @@ static void without_any_header_nothing_is_salvaged(void **state)
     (void)info;
     memset(bytes, 0, 64);
     put_back(name, bytes, n_bytes - 1);
-    assert_err(seg_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, &why), ERR_CORRUPT);
+    assert_err(seg_scan_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, &why), ERR_CORRUPT);
     assert_true(os_exists(path_in(name)));
     mem_free(bytes);
 }
@@ -420,7 +421,7 @@ static void a_salvage_that_fails_changes_nothing(void **state)
         assert_ok(fio_fault_create(&f));
         fio_fault_fail(f, FIO_CREATE | FIO_WRITE | FIO_SYNC | FIO_RENAME | FIO_SYNC_DIR, k, ERR_IO,
                        false);
-        e = seg_salvage(fio_fault_fio(f), dir, name, &new, &kept, &lost, NULL);
+        e = seg_scan_salvage(fio_fault_fio(f), dir, name, &new, &kept, &lost, NULL);
         assert_err(e, ERR_IO);
         fio_fault_power_cut(f, FIO_KEEP_NOTHING, 1);
         fio_fault_destroy(f);
@@ -457,7 +458,7 @@ static void every_allocation_may_fail(void **state)
 
         mem_fail_after(i);
         e = seg_open(&s, fio_unsynced(), dir, &info, NULL);
-        e = e ? e : seg_verify(s, &values, &damaged);
+        e = e ? e : seg_scan_verify(s, &values, &damaged);
         mem_fail_after(-1);
         assert_true(!e || e == ERR_NOMEM);
         seg_close(s);
@@ -470,7 +471,7 @@ static void every_allocation_may_fail(void **state)
         long live = mem_live();
 
         mem_fail_after(i);
-        e = seg_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, NULL);
+        e = seg_scan_salvage(fio_unsynced(), dir, name, &new, &kept, &lost, NULL);
         mem_fail_after(-1);
         assert_true(!e || e == ERR_NOMEM);
         assert_int_equal(mem_live(), live);

@@ -116,13 +116,13 @@ static void a_conflict_shows_as_a_clone_for_ten_minutes(void **state)
     struct clock_moment now = at(20);
 
     (void)state;
-    session_entry_state(e, &now, &out);
+    session_hosts_state(e, &now, &out);
     assert_int_equal(out.clones, 0);
     e->conflict_ns = now.mono_ns;
-    session_entry_state(e, &now, &out);
+    session_hosts_state(e, &now, &out);
     assert_int_equal(out.clones, 1);
     now = at(620);
-    session_entry_state(e, &now, &out);
+    session_hosts_state(e, &now, &out);
     assert_int_equal(out.clones, 0);
     session_hosts_fini(&h);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/segment/window.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"
@@ -565,8 +566,8 @@ static void stamps_that_sums_could_wrap_are_refused(void **state)
         int64_t first_ns, last_ns;
         enum err e;
     } rows[] = {
-        {0, STORE_STAMP_MAX, ERR_OK},     {-1, RIG_T0, ERR_INVALID},
-        {INT64_MIN, RIG_T0, ERR_INVALID}, {RIG_T0, STORE_STAMP_MAX + 1, ERR_INVALID},
+        {0, WINDOW_STAMP_MAX, ERR_OK},    {-1, RIG_T0, ERR_INVALID},
+        {INT64_MIN, RIG_T0, ERR_INVALID}, {RIG_T0, WINDOW_STAMP_MAX + 1, ERR_INVALID},
         {RIG_T0, INT64_MAX, ERR_INVALID},
     };
     struct life_event events[COUNT_OF(rows)][2]; /* the store's until it is closed */
@@ -603,9 +604,9 @@ static void monotonic_stamps_that_spans_could_wrap_are_refused(void **state)
         int64_t first_ns, last_ns;
         enum err e;
     } rows[] = {
-        {-STORE_MONO_MAX, STORE_MONO_MAX, ERR_OK},
+        {-WINDOW_MONO_MAX, WINDOW_MONO_MAX, ERR_OK},
         {INT64_MIN, INT64_MIN + 1, ERR_INVALID},
-        {0, STORE_MONO_MAX + 1, ERR_INVALID},
+        {0, WINDOW_MONO_MAX + 1, ERR_INVALID},
     };
     struct fleetgen *g = rig_host(1);
     struct wire_encoder *enc;

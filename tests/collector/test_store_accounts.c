@@ -1,4 +1,5 @@
 #include "collector/query/query_ledger.h"
+#include "collector/store/batch_time.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/segment/window.h"
 #include "common/base/mem.h"
@@ -125,7 +126,7 @@ static void by_batches(struct query_ledger *l, int64_t since_ns, int64_t until_n
         int64_t t0_ns, t1_ns;
 
         if (x.all[i]) {
-            store_span(x.all[i], 0, &t0_ns, &t1_ns);
+            batch_time_span(x.all[i], 0, &t0_ns, &t1_ns);
             if (t0_ns < until_ns && t1_ns >= since_ns) {
                 query_ledger_batch(l, x.all[i]);
             }
@@ -186,9 +187,9 @@ static void what_came_and_cannot_be_read_is_not_missing(void **state)
             if (!x.all[i]) {
                 continue;
             }
-            store_span(x.all[i], 0, &t0_ns, &t1_ns);
+            batch_time_span(x.all[i], 0, &t0_ns, &t1_ns);
             if (i >= rows[r].first && i <= rows[r].last) {
-                store_holes_add(&unread, t0_ns, t1_ns);
+                store_used_hole_add(&unread, t0_ns, t1_ns);
             } else {
                 query_ledger_batch(&l, x.all[i]);
             }

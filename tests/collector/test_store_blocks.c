@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/meta/meta_value.h"
-#include "collector/store/segment/raw_value.h"
-#include "collector/store/store_impl.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/meta/meta.h"
+#include "collector/store/read/store_view.h"
+#include "collector/store/segment/raw.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 #include "tests/collector/window_rig.h"
 #include "tests/support/fio_fault.h"
@@ -227,7 +229,7 @@ static void agrees(struct fixture *f, const struct store_range *range)
         const struct batch *b = f->made.batches[i];
         int64_t t0_ns, t1_ns;
 
-        store_span(b, 0, &t0_ns, &t1_ns);
+        batch_time_span(b, 0, &t0_ns, &t1_ns);
         assert_int_equal(t.keys[i + 1], t0_ns < range->until_ns && t1_ns >= range->since_ns);
     }
     samples_of_batches(&all, f->made.in, BATCHES);
@@ -422,7 +424,7 @@ static void rows_that_are_gone_are_told(void **state)
 
     (void)state;
     fixture_init(&f, 17);
-    assert_ok(store_rows_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
+    assert_ok(store_cells_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
     assert_true(gone.since_ns == gone.until_ns);
     info.number = manifest_number(f.manifest);
     info.window_ns = window_of(f.t0_ns) - 4 * WINDOW_NS;
@@ -434,10 +436,10 @@ static void rows_that_are_gone_are_told(void **state)
     manifest_publish(f.manifest);
     manifest_list_release(f.list);
     f.view->segments = f.list = manifest_view(f.manifest);
-    assert_ok(store_rows_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
+    assert_ok(store_cells_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
     assert_true(gone.since_ns == info.window_ns + 7);
     assert_true(gone.until_ns == info.window_ns + 9);
-    assert_ok(store_rows_gone(f.view, HOST, gone.until_ns, INT64_MAX, &gone));
+    assert_ok(store_cells_gone(f.view, HOST, gone.until_ns, INT64_MAX, &gone));
     assert_true(gone.since_ns == gone.until_ns);
     fixture_fini(&f);
 }

@@ -384,12 +384,12 @@ static void rows_are_gone_where_none_is_held(void **state)
         world_look(w);
         since = window_begin(w, cases[i].since);
         until = window_begin(w, 12) + WINDOW_NS;
-        assert_ok(store_rows_gone(w->view, 0, since, until, &gone));
+        assert_ok(store_cells_gone(w->view, 0, since, until, &gone));
         if (cases[i].gone) {
             assert_true(gone.since_ns == since);
             assert_true(gone.until_ns > window_begin(w, cases[i].gone) - 2 * CLK_S &&
                         gone.until_ns <= window_begin(w, cases[i].gone));
-            assert_ok(store_rows_gone(w->view, 0, gone.until_ns, until, &gone));
+            assert_ok(store_cells_gone(w->view, 0, gone.until_ns, until, &gone));
         }
         assert_true(gone.since_ns == until && gone.until_ns == until);
         world_close(w);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/read/store_view.h"
 #include "collector/store/rollup/tier.h"
-#include "collector/store/store_impl.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"

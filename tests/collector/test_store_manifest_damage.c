@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/collector/seg_rig.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/read/store_view.h"
 #include "collector/store/segment/window.h"
-#include "collector/store/store_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "tests/support/fio_fault.h"

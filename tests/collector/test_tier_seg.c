@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collector/store/rollup/tier.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"

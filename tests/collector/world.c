@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/segment/raw_value.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/segment/raw.h"
 #include "collector/store/segment/seg_readahead.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
@@ -139,7 +141,7 @@ static void seal(struct world *w, size_t window, enum world_fate fate)
 
         if (w->fates[i] == fate) {
             in[n++] = (struct window_batch){.batch = w->batches[i]};
-            store_span(w->batches[i], 0, &t0, &t1);
+            batch_time_span(w->batches[i], 0, &t0, &t1);
             s.t0_ns = t0 < s.t0_ns ? t0 : s.t0_ns;
             s.t1_ns = t1 > s.t1_ns ? t1 : s.t1_ns;
         }
@@ -168,8 +170,8 @@ void world_seal_hour(struct world *w)
     struct tier hour;
     int64_t unused;
 
-    store_span(w->batches[0], 0, &s.t0_ns, &unused);
-    store_span(w->batches[12 * WORLD_PER_WINDOW - 1], 0, &unused, &s.t1_ns);
+    batch_time_span(w->batches[0], 0, &s.t0_ns, &unused);
+    batch_time_span(w->batches[12 * WORLD_PER_WINDOW - 1], 0, &unused, &s.t1_ns);
     assert_ok(tier_join(&hour, &w->memory, w->minutes, 12, TIER_1H_NS, true));
     seal_tier(&s, SEG_1H, &hour);
     assert_ok(manifest_change(w->m, s.infos, s.n, NULL, 0, NULL));

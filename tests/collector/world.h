@@ -4,8 +4,8 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_WORLD_H
 #define PROCFLEET_TESTS_COLLECTOR_WORLD_H
 
+#include "collector/store/read/store_view.h"
 #include "collector/store/rollup/tier.h"
-#include "collector/store/store_impl.h"
 #include "tests/support/store_rig.h"
 
 #define WORLD_PER_WINDOW  30u /* batches */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "collector/store/store.h"
 #include "tests/support/store_rig.h"
 
 #define FILLED_STORE_SPAN_NS INT64_C(600000000000)

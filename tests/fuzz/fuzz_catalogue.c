@@ -2,8 +2,8 @@
  * alive at some moment. */
 #include <assert.h>
 
-#include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/meta/meta_impl.h"
+#include "collector/store/catalogue/catalogue.h"
+#include "collector/store/meta/meta.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -14,7 +14,7 @@ static struct catalogue *catalogue(void)
     static struct catalogue c;
 
     if (!c.writing) {
-        assert(day_open(&c.writing, ":memory:", DAY_WRITE) == ERR_OK);
+        assert(catalogue_db_open(&c.writing, ":memory:", DAY_WRITE) == ERR_OK);
     }
     return &c;
 }
@@ -31,7 +31,7 @@ static enum err look_at(void *ctx, const struct day_key *k)
     struct day_inst inst;
 
     arena_reset(&l->memory);
-    assert(day_get(l->db, &l->memory, k, &inst) == ERR_OK);
+    assert(catalogue_db_get(l->db, &l->memory, k, &inst) == ERR_OK);
     assert(proc_id_eq(inst.info.id, k->id));
     assert(inst.info.command_line.n <= MODEL_COMMAND_LINE_MAX);
     l->found++;
@@ -47,7 +47,7 @@ static void check(struct day_db *db, const struct window_rest *rests, size_t n)
     int64_t id = 0;
 
     arena_init(&l.memory, 1u << 20);
-    assert(day_facts(db, &facts) == ERR_OK);
+    assert(catalogue_db_facts(db, &facts) == ERR_OK);
     for (size_t i = 0; i < n; i++) {
         const struct batch *b = &rests[i].batch;
 
@@ -56,11 +56,11 @@ static void check(struct day_db *db, const struct window_rest *rests, size_t n)
             uint64_t before = l.found;
 
             arena_init(&memory, 1u << 20);
-            assert(day_boots(db, &memory, &host, &id, &boots, &n_boots) == ERR_OK);
+            assert(catalogue_db_boots(db, &memory, &host, &id, &boots, &n_boots) == ERR_OK);
             for (size_t at = 0; at < n_boots; at++) {
                 if (memcmp(&boots[at].uuid, &b->head.boot, sizeof b->head.boot) == 0) {
-                    assert(day_of_pid(db, boots[at].id, b->infos[k].id.pid, b->infos[k].id.start,
-                                      look_at, &l) == ERR_OK);
+                    assert(catalogue_db_of_pid(db, boots[at].id, b->infos[k].id.pid,
+                                               b->infos[k].id.start, look_at, &l) == ERR_OK);
                 }
             }
             assert(l.found > before);
@@ -68,7 +68,7 @@ static void check(struct day_db *db, const struct window_rest *rests, size_t n)
         }
     }
     l.found = 0;
-    assert(!id || day_alive(db, id, INT64_MIN, INT64_MAX, look_at, &l) == ERR_OK);
+    assert(!id || catalogue_db_alive(db, id, INT64_MIN, INT64_MAX, look_at, &l) == ERR_OK);
     arena_fini(&l.memory);
 }
 
@@ -83,13 +83,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 
     arena_init(&memory, 64u << 20);
     if (meta_decode(&memory, p, n, &host, &rests, &count, &more) == ERR_OK) {
-        assert(day_begin(c->writing) == ERR_OK);
-        assert(day_host(c->writing, &host, &id) == ERR_OK);
+        assert(catalogue_db_begin(c->writing) == ERR_OK);
+        assert(catalogue_db_host(c->writing, &host, &id) == ERR_OK);
         for (size_t i = 0; i < count; i++) {
             assert(catalogue_take_rest(c, id, &rests[i].batch) == ERR_OK);
         }
         check(c->writing, rests, count);
-        day_rollback(c->writing);
+        catalogue_db_rollback(c->writing);
     }
     arena_fini(&memory);
     return 0;

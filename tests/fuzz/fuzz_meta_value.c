@@ -2,7 +2,9 @@
  * understood in the same way. */
 #include <assert.h>
 
-#include "collector/store/meta/meta_impl.h"
+#include "collector/store/meta/loss_sum.h"
+#include "collector/store/meta/meta.h"
+#include "collector/store/segment/window.h"
 #include "collector/store/store.h"
 #include "tests/fuzz/touch.h"
 
@@ -16,7 +18,7 @@ static void check(const struct window_rest *rests, size_t n)
         const struct batch *b = &rests[i].batch;
 
         for (size_t k = 0; k < b->n_ticks; k++) {
-            assert(b->wall_ns[k] >= 0 && b->wall_ns[k] <= STORE_STAMP_MAX);
+            assert(b->wall_ns[k] >= 0 && b->wall_ns[k] <= WINDOW_STAMP_MAX);
             assert(k == 0 ||
                    (b->wall_ns[k] > b->wall_ns[k - 1] && b->mono_ns[k] > b->mono_ns[k - 1]));
         }
@@ -43,7 +45,7 @@ static void again(struct arena *memory, struct window_rest *rests, size_t n)
         check(back, n_back);
     }
     buf_reset(&raw);
-    if (n && meta_sums_encode(&raw, &hw) == ERR_OK) {
+    if (n && loss_sum_encode(&raw, &hw) == ERR_OK) {
         assert(loss_sum_decode(&a, memory, raw.p, raw.n) == ERR_OK);
     }
     buf_fini(&raw);

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/segment/raw_column.h"
-#include "collector/store/segment/raw_rows.h"
+#include "collector/store/segment/raw.h"
 #include "collector/store/segment/seg.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

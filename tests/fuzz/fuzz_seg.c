@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg.h"
+#include "collector/store/segment/seg_scan.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -139,7 +141,7 @@ static void use(bool sound)
     for (size_t i = 0; i < seg_hosts(s) && i < 200; i++) {
         assert(seg_find_host(s, &seg_host(s, i)->id) < seg_hosts(s));
     }
-    assert(seg_verify(s, &values, &damaged) == ERR_OK);
+    assert(seg_scan_verify(s, &values, &damaged) == ERR_OK);
     arena_fini(&a);
     seg_close(s);
 }
@@ -194,7 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     use(true);
     damage(p, n);
     use(true);
-    if (seg_salvage(&memory, "d", "f", &info, &kept, &lost, NULL) == ERR_OK) {
+    if (seg_scan_salvage(&memory, "d", "f", &info, &kept, &lost, NULL) == ERR_OK) {
         assert(kept <= 12);
     }
 
@@ -205,11 +207,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         struct buf b;
 
         buf_init(&b, FILE_MAX);
-        seg_head_put(&b, &head);
+        seg_format_head_put(&b, &head);
         buf_put(&b, p, n);
         foot.ranges_at = foot.directory_at = foot.hosts_at = foot.groups_at = b.n;
-        seg_head_put(&b, &head);
-        seg_foot_put(&b, &foot);
+        seg_format_head_put(&b, &head);
+        seg_format_foot_put(&b, &foot);
         if (!b.bad) {
             memcpy(now.p, b.p, b.n);
             now.n = b.n;

@@ -2,7 +2,7 @@
  * behind a sound header, as the content of a sound record, and as the note in one. */
 #include <assert.h>
 
-#include "collector/store/memtable/wal_note.h"
+#include "collector/store/memtable/head_batch.h"
 #include "collector/store/wal/wal_index.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -65,10 +65,10 @@ static void recall(const void *note, size_t n)
 {
     static const struct uuid host = {{1}};
     struct arena a;
-    struct wal_note r;
+    struct head_batch_note r;
 
     arena_init(&a, MEMORY);
-    if (wal_note_get(&r, &a, &host, note, n) == ERR_OK) {
+    if (head_batch_note_get(&r, &a, &host, note, n) == ERR_OK) {
         assert(r.batch->n_runs == 0 && r.batch->head.seq > 0);
         assert(n >= r.batch->n_infos + r.batch->n_events + r.batch->n_ticks);
     }

@@ -6,6 +6,7 @@
 #define PROCFLEET_TESTS_SUPPORT_STORE_FILL_H
 
 #include "collector/store/read/store_read.h"
+#include "collector/store/store.h"
 #include "tests/support/fleetgen.h"
 
 #define FILL_T0 INT64_C(1767225600000000000) /* 2026-01-01, first tick of every host */

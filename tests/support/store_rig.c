@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/meta/meta_value.h"
-#include "collector/store/store_impl.h"
+#include "collector/store/meta/meta.h"
+#include "collector/store/read/store_view.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"

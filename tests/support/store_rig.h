@@ -4,6 +4,7 @@
 #define PROCFLEET_TESTS_SUPPORT_STORE_RIG_H
 
 #include "collector/store/read/store_read.h"
+#include "collector/store/store.h"
 #include "tests/support/fleetgen.h"
 
 #define RIG_HOSTS_MAX 16

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/catalogue/catalogue_impl.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/memtable/head_info.h"
+#include "collector/store/meta/meta.h"
 #include "collector/store/segment/pack.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -18,6 +20,196 @@
 #include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
+
+/* What a rest segment tells of instances, into a day's file; and what is carried from day to day.
+ */
+
+/* -- a segment -- */
+
+static enum err take_tell(struct catalogue *c, int64_t host, int64_t boot,
+                          const struct day_inst *told)
+{
+    enum err e = catalogue_db_tell(c->writing, host, boot, told);
+
+    if (e == ERR_FULL) {
+        os_mutex_lock(c->lock);
+        c->stats.refused++;
+        os_mutex_unlock(c->lock);
+        e = ERR_OK;
+    }
+    return e;
+}
+
+static enum err take_events(struct catalogue *c, int64_t host, int64_t boot, const struct batch *b,
+                            int64_t seen_ns, bool last)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; !e && i < b->n_events; i++) {
+        const struct life_event *ev = &b->events[i];
+        const struct day_inst told = {ev->info, ev->wall_ns, head_info_when(ev, seen_ns)};
+
+        if ((ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP) &&
+            head_info_is_last(ev) == last) {
+            e = take_tell(c, host, boot, &told);
+        }
+    }
+    return e;
+}
+
+/* In the order of time (head_info.h). */
+enum err catalogue_take_rest(struct catalogue *c, int64_t host, const struct batch *b)
+{
+    int64_t boot, first_ns = 1, last_ns = 0;
+    bool bare = !b->n_ticks && !b->n_events;
+    enum err e;
+
+    if (!bare) {
+        batch_time_span(b, 0, &first_ns, &last_ns);
+    } else if (!b->n_infos) {
+        return ERR_OK;
+    }
+    e = catalogue_db_boot(c->writing, host, &b->head.boot, first_ns, last_ns, &boot);
+    e = e ? e : take_events(c, host, boot, b, last_ns, false);
+    for (size_t i = 0; !e && i < b->n_infos; i++) {
+        const struct day_inst told = {b->infos[i], first_ns, last_ns};
+
+        e = take_tell(c, host, boot, &told);
+    }
+    return e ? e : take_events(c, host, boot, b, last_ns, true);
+}
+
+static enum err take_rests(struct catalogue *c, const struct uuid *host, struct meta_reader *r,
+                           enum err *unread)
+{
+    const struct window_rest *rest;
+    int64_t id;
+    enum err e = catalogue_db_host(c->writing, host, &id);
+
+    while (!e && !(*unread = meta_reader_next(r, &rest))) {
+        e = catalogue_take_rest(c, id, &rest->batch);
+    }
+    return e;
+}
+
+static enum err take_host(struct catalogue *c, const struct seg *s, uint32_t host, uint8_t window)
+{
+    enum err e, unread = ERR_OK;
+    struct meta_reader *r;
+
+    e = meta_reader_open(&r, s, c->packer, host, window);
+    if (e) {
+        return e;
+    }
+    e = take_rests(c, &seg_host(s, host)->id, r, &unread);
+    meta_reader_close(r);
+    if (!e && (unread == ERR_CORRUPT || unread == ERR_FULL || unread == ERR_VERSION)) {
+        os_mutex_lock(c->lock);
+        c->stats.damaged++; /* the others are sound */
+        os_mutex_unlock(c->lock);
+        return ERR_OK;
+    }
+    return e || unread == ERR_NOTFOUND || unread == ERR_END ? e : unread;
+}
+
+/* Everything told by one segment, into the writer's day. */
+static enum err catalogue_take(struct catalogue *c, const struct seg *s)
+{
+    enum err e = ERR_OK;
+
+    for (unsigned w = 0; !e && w < seg_info_of(s)->n_windows; w++) {
+        for (size_t h = 0; !e && h < seg_hosts(s); h++) {
+            e = take_host(c, s, (uint32_t)h, (uint8_t)w);
+        }
+    }
+    return e;
+}
+
+/* -- carrying over -- */
+
+struct carry {
+    struct catalogue *c;
+    struct day_db *from;
+    struct uuid host;
+    struct day_boot newest;
+    int64_t host_id; /* in `from`; 0: none yet */
+    int64_t to_host, to_boot;
+};
+
+static enum err carry_one(void *ctx, const struct day_key *k)
+{
+    struct carry *x = ctx;
+    struct day_inst inst;
+    enum err e;
+
+    arena_reset(&x->c->memory);
+    e = catalogue_db_get(x->from, &x->c->memory, k, &inst);
+    return e ? e : take_tell(x->c, x->to_host, x->to_boot, &inst);
+}
+
+/* The newest boot's processes of the host whose boots were all seen. */
+static enum err carry_host(struct carry *x)
+{
+    enum err e;
+
+    if (!x->host_id) {
+        return ERR_OK;
+    }
+    e = catalogue_db_host(x->c->writing, &x->host, &x->to_host);
+    if (!e) {
+        e = catalogue_db_boot(x->c->writing, x->to_host, &x->newest.uuid, 1, 0, &x->to_boot);
+    }
+    return e ? e : catalogue_db_running(x->from, x->newest.id, carry_one, x);
+}
+
+static enum err see_boot(void *ctx, int64_t host_id, const struct uuid *host,
+                         const struct day_boot *b)
+{
+    struct carry *x = ctx;
+    enum err e = host_id != x->host_id ? carry_host(x) : ERR_OK;
+
+    x->host_id = host_id;
+    x->host = *host;
+    x->newest = *b; /* they come by their ends */
+    return e;
+}
+
+/* What runs at the end of the day before, into the writer's new day. */
+static enum err catalogue_carry(struct catalogue *c, int64_t day_ns)
+{
+    int64_t before_ns = day_ns - CATALOGUE_DAY_NS;
+    struct carry x = {.c = c};
+    uint64_t round;
+    enum err e;
+
+    if (!catalogue_day(c, before_ns) || !catalogue_day(c, before_ns)->n_done) {
+        return ERR_OK;
+    }
+    e = catalogue_borrow(c, before_ns, &x.from, &round);
+    if (e == ERR_CORRUPT) {
+        catalogue_bad(c, before_ns);
+    } else if (e == ERR_NOTFOUND) { /* one that only cannot be opened now is left as it is */
+        (void)catalogue_missing(c, before_ns, round);
+    }
+    if (e == ERR_CORRUPT || e == ERR_NOTFOUND) { /* announcements will tell */
+        return ERR_OK;
+    }
+    if (e) {
+        return e;
+    }
+    e = catalogue_db_begin(c->writing);
+    if (!e) {
+        e = catalogue_db_each_boot(x.from, see_boot, &x);
+        e = e ? e : carry_host(&x);
+        if (e) {
+            catalogue_db_rollback(c->writing);
+        } else {
+            e = catalogue_db_commit(c->writing);
+        }
+    }
+    catalogue_release(c, before_ns, x.from, round, !e);
+    return e;
+}
 
 #define CARRY_MEMORY (1u << 20)  /* one instance, carried from day to day */
 #define OPEN_NS      (2 * CLK_S) /* opening takes so long to import, and a segment's time */
@@ -182,7 +374,7 @@ static void close_idle(struct catalogue *c)
     c->n_idle = 0;
     os_mutex_unlock(c->lock);
     for (size_t i = 0; i < n; i++) {
-        day_close(db[i]);
+        catalogue_db_close(db[i]);
     }
 }
 
@@ -207,7 +399,7 @@ enum err catalogue_borrow(struct catalogue *c, int64_t day_ns, struct day_db **o
     }
     path = path_of(c, day_ns, "");
     if (path) {
-        e = day_open(out, path, DAY_READ);
+        e = catalogue_db_open(out, path, DAY_READ);
     }
     mem_free(path);
     return e;
@@ -233,7 +425,7 @@ void catalogue_release(struct catalogue *c, int64_t day_ns, struct day_db *d, ui
         c->idle[c->n_idle++].day_ns = day_ns;
     }
     os_mutex_unlock(c->lock);
-    day_close(victim);
+    catalogue_db_close(victim);
 }
 
 void catalogue_bad(struct catalogue *c, int64_t day_ns)
@@ -269,12 +461,12 @@ bool catalogue_missing(struct catalogue *c, int64_t day_ns, uint64_t round)
 
 static void stop_writing(struct catalogue *c)
 {
-    day_close(c->writing);
+    catalogue_db_close(c->writing);
     c->writing = NULL;
 }
 
 /* Forgets the day with all it has: it will be made anew. */
-static void discard(struct catalogue *c, int64_t day_ns)
+static void catalogue_discard(struct catalogue *c, int64_t day_ns)
 {
     struct catalogue_day *d = catalogue_day(c, day_ns);
 
@@ -298,13 +490,13 @@ static void discard(struct catalogue *c, int64_t day_ns)
     }
 }
 
-static enum err look(struct catalogue *c, struct catalogue_day *d)
+static enum err catalogue_look(struct catalogue *c, struct catalogue_day *d)
 {
     struct day_facts facts;
-    enum err e = day_facts(c->writing, &facts);
+    enum err e = catalogue_db_facts(c->writing, &facts);
     uint64_t bytes;
 
-    day_settle(c->writing);
+    catalogue_db_settle(c->writing);
     bytes = size_of_day(c, d->day_ns);
     if (!e) {
         os_mutex_lock(c->lock);
@@ -318,7 +510,7 @@ static enum err look(struct catalogue *c, struct catalogue_day *d)
 static enum err open_file(struct catalogue *c, int64_t day_ns)
 {
     char *path = path_of(c, day_ns, "");
-    enum err e = path ? day_open(&c->writing, path, DAY_WRITE) : ERR_NOMEM;
+    enum err e = path ? catalogue_db_open(&c->writing, path, DAY_WRITE) : ERR_NOMEM;
 
     mem_free(path);
     c->writing_ns = day_ns;
@@ -344,7 +536,7 @@ static enum err write_to(struct catalogue *c, int64_t day_ns)
         e = open_file(c, day_ns);
     }
     if (e == ERR_CORRUPT) {
-        discard(c, day_ns);
+        catalogue_discard(c, day_ns);
         e = open_file(c, day_ns);
     }
     if (!e && fresh && d->n_done == 0) {
@@ -361,24 +553,24 @@ static enum err import_into(struct catalogue *c, const struct seg *s, uint64_t n
     enum err e = write_to(c, day_ns);
 
     if (!e) {
-        e = day_begin(c->writing);
+        e = catalogue_db_begin(c->writing);
     }
     if (e) {
         return e;
     }
     e = catalogue_take(c, s);
     if (!e) {
-        e = day_done(c->writing, number);
+        e = catalogue_db_done(c->writing, number);
     }
     if (e) {
-        day_rollback(c->writing);
+        catalogue_db_rollback(c->writing);
         return e;
     }
-    e = day_commit(c->writing);
+    e = catalogue_db_commit(c->writing);
     return e ? e : done_add(catalogue_day(c, day_ns), number);
 }
 
-static void count(struct catalogue *c, uint64_t *counter)
+static void catalogue_count(struct catalogue *c, uint64_t *counter)
 {
     os_mutex_lock(c->lock);
     (*counter)++;
@@ -472,10 +664,10 @@ static enum err import_one(struct catalogue *c, const struct manifest_list *l,
     if (!e) {
         e = import_into(c, s, t->number, t->day_ns);
         if (e == ERR_CORRUPT) { /* the day, since the segment was opened */
-            discard(c, t->day_ns);
+            catalogue_discard(c, t->day_ns);
         }
     }
-    count(c, e ? &c->stats.failed : &c->stats.imported);
+    catalogue_count(c, e ? &c->stats.failed : &c->stats.imported);
     return e;
 }
 
@@ -489,7 +681,7 @@ static void discard_bad(struct catalogue *c)
         c->days[i].bad = false;
         os_mutex_unlock(c->lock);
         if (bad) {
-            discard(c, c->days[i].day_ns);
+            catalogue_discard(c, c->days[i].day_ns);
         }
     }
 }
@@ -515,7 +707,7 @@ static enum err import_until(struct catalogue *c, const struct manifest_list *l,
                 day_made(c, t->day_ns);
             }
             failed = 0;
-            e = e ? e : look(c, catalogue_day(c, t->day_ns));
+            e = e ? e : catalogue_look(c, catalogue_day(c, t->day_ns));
         }
         first = first ? first : e;
         if (c->on_progress) {
@@ -523,7 +715,7 @@ static enum err import_until(struct catalogue *c, const struct manifest_list *l,
         }
     }
     if (i < n && c->writing) {
-        err_ignore(look(c, catalogue_day(c, c->writing_ns)));
+        err_ignore(catalogue_look(c, catalogue_day(c, c->writing_ns)));
     }
     *more = i < n && !first;
     mem_free(missing);
@@ -569,7 +761,7 @@ void catalogue_replaced(struct catalogue *c, const uint64_t *old, size_t n,
     }
     e = write_to(c, day_ns);
     if (!e) {
-        e = day_done(c->writing, add->number); /* a transaction of its own */
+        e = catalogue_db_done(c->writing, add->number); /* a transaction of its own */
     }
     if (!e) {
         err_ignore(done_add(d, add->number)); /* else it is imported, which is only slow */
@@ -612,22 +804,22 @@ static enum err find_day(void *ctx, const char *name)
 }
 
 /* What the day's file says of itself; a damaged one goes. */
-static enum err load(struct catalogue *c, struct catalogue_day *d)
+static enum err catalogue_load(struct catalogue *c, struct catalogue_day *d)
 {
     char *path = path_of(c, d->day_ns, "");
-    enum err e = path ? day_open(&c->writing, path, DAY_WRITE) : ERR_NOMEM;
+    enum err e = path ? catalogue_db_open(&c->writing, path, DAY_WRITE) : ERR_NOMEM;
 
     mem_free(path);
     c->writing_ns = d->day_ns;
     if (!e) {
-        e = day_each_done(c->writing, done_add, d);
+        e = catalogue_db_each_done(c->writing, done_add, d);
     }
     if (!e) {
-        e = look(c, d);
+        e = catalogue_look(c, d);
     }
     stop_writing(c);
     if (e == ERR_CORRUPT) {
-        discard(c, d->day_ns);
+        catalogue_discard(c, d->day_ns);
         e = ERR_OK;
     }
     return e;
@@ -641,7 +833,7 @@ static enum err load_all(struct catalogue *c, struct errmsg *why)
         e = os_list_dir(c->dir, find_day, c);
     }
     for (size_t i = 0; !e && i < c->n_days; i++) {
-        e = load(c, &c->days[i]);
+        e = catalogue_load(c, &c->days[i]);
     }
     return e ? errmsg_set(why, e, "the catalogue in %s cannot be opened: %s", c->dir, err_text(e))
              : ERR_OK;

@@ -10,11 +10,11 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
 #define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
 
+#include "collector/store/catalogue/catalogue_db.h"
 #include "collector/store/manifest/manifest.h"
 
-#define CATALOGUE_DAYS_MAX      4096u
-#define CATALOGUE_INSTANCES_MAX 100000000u /* of one day */
-#define CATALOGUE_FOUND_MAX     2000000u   /* of one find */
+#define CATALOGUE_DAYS_MAX  4096u
+#define CATALOGUE_FOUND_MAX 2000000u /* of one find */
 
 struct catalogue;
 
@@ -90,5 +90,55 @@ NODISCARD enum err catalogue_find(struct catalogue *c, const struct catalogue_as
                                   enum err (*each)(void *ctx, const struct uuid *boot,
                                                    const struct proc_info *info, int64_t seen_ns),
                                   void *ctx);
+
+/* -- within the folder: the days of a catalogue -- */
+struct os_mutex;
+
+#define CATALOGUE_IDLE 16u /* connections kept for finds */
+
+struct catalogue_day {
+    int64_t day_ns;
+    struct day_facts facts;
+    uint64_t bytes;
+    bool bad;       /* a find has seen damage: to be made anew */
+    bool remaking;  /* segments are not in that were there at the start, or once were in */
+    bool dropped;   /* its file is being unlinked for good */
+    uint64_t *done; /* segments that are in, sorted */
+    size_t n_done, cap_done;
+};
+
+struct catalogue {
+    char *dir;
+    void (*on_progress)(void *ctx, uint64_t done, uint64_t total);
+    void *ctx;
+    struct day_db *writing; /* the writer's, of writing_ns */
+    int64_t writing_ns;
+    struct packer *packer; /* the writer's */
+    struct arena memory;
+    struct os_mutex *lock;      /* guards what follows, and is held for a look only */
+    struct catalogue_day *days; /* by day; only the writer changes them */
+    size_t n_days, cap_days;
+    struct catalogue_stats stats;
+    uint64_t round; /* changes when files are unlinked: connections of before are closed */
+    struct {
+        struct day_db *db;
+        int64_t day_ns;
+    } idle[CATALOGUE_IDLE];
+    size_t n_idle;
+};
+
+struct catalogue_day *catalogue_day(struct catalogue *c, int64_t day_ns); /* NULL: none */
+/* A connection for a find; given back by catalogue_release, `sound` unless it has failed. */
+NODISCARD enum err catalogue_borrow(struct catalogue *c, int64_t day_ns, struct day_db **out,
+                                    uint64_t *round);
+void catalogue_release(struct catalogue *c, int64_t day_ns, struct day_db *d, uint64_t round,
+                       bool sound);
+void catalogue_bad(struct catalogue *c, int64_t day_ns); /* any thread */
+/* The file of a day that was listed in that round cannot be opened: whether it should be there. If
+ * it is gone, it is made anew. Any thread. */
+bool catalogue_missing(struct catalogue *c, int64_t day_ns, uint64_t round);
+/* What one batch tells, into the writer's day; host: of catalogue_db_host. For fuzz targets too. */
+struct batch;
+NODISCARD enum err catalogue_take_rest(struct catalogue *c, int64_t host, const struct batch *b);
 
 #endif

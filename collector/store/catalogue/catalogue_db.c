@@ -10,10 +10,11 @@
  *
  * Text is stored once a day; it is found by a hash, since an index over the text would store it
  * twice. u64 are kept as the i64 of the same bits. */
+#include "collector/store/catalogue/catalogue_db.h"
+
 #include <sqlite3.h>
 
 #include "collector/db/db.h"
-#include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/memtable/head_info.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
@@ -220,7 +221,7 @@ static enum err set_up(struct day_db *d, enum day_open how)
         e = prepare(d, how);
     }
     if (!e) {
-        e = day_facts(d, &facts);
+        e = catalogue_db_facts(d, &facts);
     }
     if (!e) {
         d->instances = facts.instances;
@@ -229,7 +230,7 @@ static enum err set_up(struct day_db *d, enum day_open how)
     return e;
 }
 
-enum err day_open(struct day_db **out, const char *path, enum day_open how)
+enum err catalogue_db_open(struct day_db **out, const char *path, enum day_open how)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
     const char *layer = db_layer();
@@ -251,14 +252,14 @@ enum err day_open(struct day_db **out, const char *path, enum day_open how)
         e = set_up(d, how);
     }
     if (e) {
-        day_close(d);
+        catalogue_db_close(d);
         return e;
     }
     *out = d;
     return ERR_OK;
 }
 
-void day_close(struct day_db *d)
+void catalogue_db_close(struct day_db *d)
 {
     if (d) {
         for (size_t i = 0; i < S_COUNT; i++) {
@@ -321,24 +322,24 @@ static enum err get_id(sqlite3_stmt *st, int64_t *id)
 
 /* -- transactions -- */
 
-enum err day_begin(struct day_db *d)
+enum err catalogue_db_begin(struct day_db *d)
 {
     return run(d, "BEGIN IMMEDIATE");
 }
 
-void day_rollback(struct day_db *d)
+void catalogue_db_rollback(struct day_db *d)
 {
     struct day_facts facts;
 
     err_ignore(run(d, "ROLLBACK"));
     memset(d->texts, 0, sizeof d->texts); /* some of them are gone */
-    if (day_facts(d, &facts) == ERR_OK) {
+    if (catalogue_db_facts(d, &facts) == ERR_OK) {
         d->instances = facts.instances;
         d->running = facts.running;
     }
 }
 
-enum err day_commit(struct day_db *d)
+enum err catalogue_db_commit(struct day_db *d)
 {
     const int64_t counts[] = {(int64_t)d->instances, (int64_t)d->running};
     enum err e;
@@ -349,18 +350,18 @@ enum err day_commit(struct day_db *d)
         e = run(d, "COMMIT");
     }
     if (e) {
-        day_rollback(d);
+        catalogue_db_rollback(d);
         return e;
     }
     return ERR_OK;
 }
 
-void day_settle(struct day_db *d)
+void catalogue_db_settle(struct day_db *d)
 {
     err_ignore(run(d, "PRAGMA wal_checkpoint(TRUNCATE)"));
 }
 
-enum err day_facts(struct day_db *d, struct day_facts *out)
+enum err catalogue_db_facts(struct day_db *d, struct day_facts *out)
 {
     sqlite3_stmt *st = d->st[S_FACTS];
     int rc = sqlite3_step(st);
@@ -376,7 +377,8 @@ enum err day_facts(struct day_db *d, struct day_facts *out)
     return finish(st, rc == SQLITE_DONE ? SQLITE_CORRUPT : rc);
 }
 
-enum err day_each_done(struct day_db *d, enum err (*each)(void *ctx, uint64_t number), void *ctx)
+enum err catalogue_db_each_done(struct day_db *d, enum err (*each)(void *ctx, uint64_t number),
+                                void *ctx)
 {
     sqlite3_stmt *st = d->st[S_DONE_ALL];
     enum err e = ERR_OK;
@@ -389,7 +391,7 @@ enum err day_each_done(struct day_db *d, enum err (*each)(void *ctx, uint64_t nu
     return e ? e : err_of(rc);
 }
 
-enum err day_done(struct day_db *d, uint64_t number)
+enum err catalogue_db_done(struct day_db *d, uint64_t number)
 {
     (void)sqlite3_bind_int64(d->st[S_DONE_ADD], 1, (int64_t)number);
     return change(d->st[S_DONE_ADD]);
@@ -397,7 +399,7 @@ enum err day_done(struct day_db *d, uint64_t number)
 
 /* -- hosts, boots, texts -- */
 
-enum err day_host(struct day_db *d, const struct uuid *host, int64_t *id)
+enum err catalogue_db_host(struct day_db *d, const struct uuid *host, int64_t *id)
 {
     enum err e;
 
@@ -426,8 +428,8 @@ static enum err boot_widen(struct day_db *d, const struct day_boot *b, int64_t f
     return change(d->st[S_BOOT_SET]);
 }
 
-enum err day_boot(struct day_db *d, int64_t host, const struct uuid *boot, int64_t first_ns,
-                  int64_t last_ns, int64_t *id)
+enum err catalogue_db_boot(struct day_db *d, int64_t host, const struct uuid *boot,
+                           int64_t first_ns, int64_t last_ns, int64_t *id)
 {
     sqlite3_stmt *get = d->st[S_BOOT_GET], *add = d->st[S_BOOT_ADD];
     struct day_boot known = {0};
@@ -600,7 +602,8 @@ static bool same_inst(const struct day_inst *a, const struct day_inst *b)
            head_info_same(&a->info, &b->info);
 }
 
-enum err day_tell(struct day_db *d, int64_t host, int64_t boot, const struct day_inst *told)
+enum err catalogue_db_tell(struct day_db *d, int64_t host, int64_t boot,
+                           const struct day_inst *told)
 {
     const struct day_key key = {boot, told->info.id};
     sqlite3_stmt *st = d->st[S_INST_GET];
@@ -633,8 +636,8 @@ enum err day_tell(struct day_db *d, int64_t host, int64_t boot, const struct day
 
 /* -- reading -- */
 
-enum err day_boots(struct day_db *d, struct arena *memory, const struct uuid *host,
-                   int64_t *host_id, struct day_boot **out, size_t *n)
+enum err catalogue_db_boots(struct day_db *d, struct arena *memory, const struct uuid *host,
+                            int64_t *host_id, struct day_boot **out, size_t *n)
 {
     sqlite3_stmt *st = d->st[S_BOOTS];
     struct day_boot *boots = NULL;
@@ -688,8 +691,8 @@ static enum err each_key(sqlite3_stmt *st, enum err (*each)(void *ctx, const str
     return e ? e : err_of(rc);
 }
 
-enum err day_alive(struct day_db *d, int64_t host, int64_t since_ns, int64_t until_ns,
-                   enum err (*each)(void *ctx, const struct day_key *k), void *ctx)
+enum err catalogue_db_alive(struct day_db *d, int64_t host, int64_t since_ns, int64_t until_ns,
+                            enum err (*each)(void *ctx, const struct day_key *k), void *ctx)
 {
     sqlite3_stmt *st = d->st[S_ALIVE];
     int64_t longest_ns = CLK_S; /* of the class */
@@ -726,8 +729,8 @@ static enum err if_start(void *ctx, const struct day_key *k)
     return o->start && o->start != k->id.start ? ERR_OK : o->each(o->ctx, k);
 }
 
-enum err day_of_pid(struct day_db *d, int64_t boot, uint32_t pid, uint64_t start,
-                    enum err (*each)(void *ctx, const struct day_key *k), void *ctx)
+enum err catalogue_db_of_pid(struct day_db *d, int64_t boot, uint32_t pid, uint64_t start,
+                             enum err (*each)(void *ctx, const struct day_key *k), void *ctx)
 {
     struct one_start o = {start, each, ctx};
     const int64_t v[] = {boot, pid};
@@ -736,8 +739,8 @@ enum err day_of_pid(struct day_db *d, int64_t boot, uint32_t pid, uint64_t start
     return each_key(d->st[S_PID], if_start, &o);
 }
 
-enum err day_get(struct day_db *d, struct arena *memory, const struct day_key *k,
-                 struct day_inst *out)
+enum err catalogue_db_get(struct day_db *d, struct arena *memory, const struct day_key *k,
+                          struct day_inst *out)
 {
     sqlite3_stmt *st = d->st[S_INST_GET];
     struct str *texts[] = {&out->info.name, &out->info.image, &out->info.command_line,
@@ -756,10 +759,10 @@ enum err day_get(struct day_db *d, struct arena *memory, const struct day_key *k
     return e;
 }
 
-enum err day_each_boot(struct day_db *d,
-                       enum err (*each)(void *ctx, int64_t host_id, const struct uuid *host,
-                                        const struct day_boot *b),
-                       void *ctx)
+enum err catalogue_db_each_boot(struct day_db *d,
+                                enum err (*each)(void *ctx, int64_t host_id,
+                                                 const struct uuid *host, const struct day_boot *b),
+                                void *ctx)
 {
     sqlite3_stmt *st = d->st[S_BOOTS_ALL];
     enum err e = ERR_OK;
@@ -780,8 +783,8 @@ enum err day_each_boot(struct day_db *d,
     return e ? e : err_of(rc);
 }
 
-enum err day_running(struct day_db *d, int64_t boot,
-                     enum err (*each)(void *ctx, const struct day_key *k), void *ctx)
+enum err catalogue_db_running(struct day_db *d, int64_t boot,
+                              enum err (*each)(void *ctx, const struct day_key *k), void *ctx)
 {
     (void)sqlite3_bind_int64(d->st[S_RUNNING], 1, boot);
     return each_key(d->st[S_RUNNING], each, ctx);

@@ -9,7 +9,7 @@
  * where the range is near one. */
 #include <stdlib.h>
 
-#include "collector/store/catalogue/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue.h"
 #include "collector/store/memtable/head_info.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -99,7 +99,7 @@ static enum err open_day(struct find *f, struct asked_day *d)
     if (e) {
         return e == ERR_NOTFOUND && !catalogue_missing(f->c, d->day_ns, f->round) ? ERR_OK : e;
     }
-    e = day_boots(d->db, &f->memory, f->ask->host, &d->host, &d->boots, &d->n_boots);
+    e = catalogue_db_boots(d->db, &f->memory, f->ask->host, &d->host, &d->boots, &d->n_boots);
     for (size_t i = 0; !e && i < d->n_boots; i++) {
         if (d->boots[i].last_ns >= d->boots[i].first_ns && d->boots[i].last_ns > f->newest_ns) {
             f->newest_ns = d->boots[i].last_ns;
@@ -192,11 +192,12 @@ static enum err ask_day(struct find *f, struct asked_day *d)
         return add_only(f, d);
     }
     if (!ask->has_pid) {
-        return d->n_boots ? day_alive(d->db, d->host, ask->since_ns, ask->until_ns, add_found, f)
-                          : ERR_OK;
+        return d->n_boots
+                   ? catalogue_db_alive(d->db, d->host, ask->since_ns, ask->until_ns, add_found, f)
+                   : ERR_OK;
     }
     for (size_t i = 0; !e && i < d->n_boots; i++) {
-        e = day_of_pid(d->db, d->boots[i].id, ask->pid, ask->start, add_found, f);
+        e = catalogue_db_of_pid(d->db, d->boots[i].id, ask->pid, ask->start, add_found, f);
     }
     return e;
 }
@@ -238,7 +239,7 @@ static enum err add_row(struct find *f, size_t day, const struct found *x, struc
         return ERR_OK;
     }
     *boot_last_ns = boot->last_ns > *boot_last_ns ? boot->last_ns : *boot_last_ns;
-    e = day_get(d->db, &f->row, &(struct day_key){boot->id, {x->pid, x->start}}, &row);
+    e = catalogue_db_get(d->db, &f->row, &(struct day_key){boot->id, {x->pid, x->start}}, &row);
     if (e) {
         d->bad = is_unreadable(e) && e != ERR_NOTFOUND ? e : d->bad;
         return is_unreadable(e) ? ERR_OK : e;

@@ -13,7 +13,8 @@
 #include "collector/db/db.h"
 #include "collector/store/hosts.h"
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg.h"
+#include "collector/store/segment/seg_scan.h"
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_source.h"
 #include "common/base/mem.h"
@@ -327,7 +328,8 @@ static enum err check_mend(struct check *c, const struct seg_info *known, struct
 {
     struct seg_info new = {.values = known ? known->values : 0};
     uint64_t kept = 0;
-    enum err e = seg_salvage(c->conf->fio, c->segments, f->name, &new, &kept, &f->lost, c->why);
+    enum err e =
+        seg_scan_salvage(c->conf->fio, c->segments, f->name, &new, &kept, &f->lost, c->why);
 
     if (!e) {
         f->state = CHECK_MENDED;
@@ -349,7 +351,7 @@ static enum err check_verify(struct check *c, struct check_file *f, unsigned *ki
     if (!e) {
         *kind = seg_info_of(s)->kind;
         *bytes = seg_info_of(s)->bytes;
-        e = seg_verify(s, &f->values, &f->damaged);
+        e = seg_scan_verify(s, &f->values, &f->damaged);
     }
     seg_close(s);
     if (e == ERR_CORRUPT || e == ERR_IO) {
@@ -493,7 +495,7 @@ static enum err sort_out(struct check *c, const struct names *names, char (*own)
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < names->n && !e; i++) {
-        enum err bad = seg_name_own(own[i], c->conf->fio, c->segments, names->p[i]);
+        enum err bad = seg_scan_name(own[i], c->conf->fio, c->segments, names->p[i]);
 
         if (bad || strcmp(own[i], names->p[i]) == 0) {
             own[i][0] = 0;

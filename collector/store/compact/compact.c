@@ -5,6 +5,7 @@
 
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/pack.h"
+#include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
 
 #define COMPACT_H_NS (3600 * INT64_C(1000000000))
@@ -351,9 +352,9 @@ static enum err compact_join(struct compact_run *r, struct seg_info *out)
  * beyond MEMORY_SOFT they are joined to hours (not folded yet: that needs all of an instance), and
  * the rest is joined to those.
  *
- * What a repair could not save of the minutes (seg_salvage) cannot be saved here either: the hour
- * gets a second window for such hosts, with the stamps of what is lost and an empty table, so that
- * answers stay marked when the minutes are gone. */
+ * What a repair could not save of the minutes (seg_scan_salvage) cannot be saved here either: the
+ * hour gets a second window for such hosts, with the stamps of what is lost and an empty table, so
+ * that answers stay marked when the minutes are gone. */
 
 #define MEMORY_SOFT (64u << 20)
 #define MEMORY_MAX  (512u << 20)

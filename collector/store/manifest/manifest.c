@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/segment/seg_file.h"
 #include "common/base/mem.h"
 
 /* -- open segments -- */
@@ -336,7 +337,7 @@ static enum err manifest_open_as(struct manifest **out, const struct manifest_co
         errmsg_set(why, e, "cannot make a lock: %s", err_text(e));
         goto fail;
     }
-    e = seg_pool_create(&m->pool, MANIFEST_OPEN_FILES);
+    e = seg_file_pool_create(&m->pool, MANIFEST_OPEN_FILES);
     if (e) {
         errmsg_set(why, e, "out of memory");
         goto fail;
@@ -370,7 +371,7 @@ void manifest_close(struct manifest *m)
         set_unref(m->next);
         set_unref(m->set);
         manifest_disk_close(m);
-        seg_pool_destroy(m->pool);
+        seg_file_pool_destroy(m->pool);
         os_mutex_destroy(m->lock);
         mem_free(m->dir);
         mem_free(m);

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg.h"
 #include "common/base/buf.h"
 #include "common/os/os.h"
 

@@ -6,49 +6,55 @@
  * only puts pointers behind those. Everything shared is counted; whoever lets go last frees. The
  * writer replaces the snaps of hosts that changed and swaps one pointer under `lock`, which guards
  * nothing else. A chunk holds batches of one window: sealing takes and releases whole chunks, and
- * what comes after it was taken goes into another one (head_seal.c). */
+ * what comes after it was taken goes into another one (below). */
 #include "collector/store/memtable/head.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "collector/store/memtable/head_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/model/ledger.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 
 #define LOOK_BACK 64u
+#define HOSTS_MAX ((size_t)1 << 31) /* the store admits fewer */
 
-void head_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
-{
-    int64_t t0 = now_ns, t1 = now_ns;
+struct head_host {
+    struct head_seen seen;
+    struct seqset_counts *counts;
+    struct head_infos *infos;
+    uint64_t bytes;                           /* of its batches */
+    uint64_t info_bytes, info_gone, info_cut; /* of it, as counted in the head's */
+    int64_t made_ns;            /* of the batch that `boot`, `flags` and `last_ns` are from */
+    int64_t sealed_first_ns;    /* oldest stamp of what is sealed; INT64_MAX: nothing is */
+    struct head_chunk **chunks; /* in the order of their making */
+    struct head_chunk *open;    /* reserved for the next batch */
+    size_t n, cap;
+    struct recent_columns_ring recents;
+    bool changed;
+    struct head_snap *snap; /* as last built; NULL at first */
+};
 
-    if (b->n_ticks > 0) {
-        t0 = b->wall_ns[0];
-        t1 = b->wall_ns[b->n_ticks - 1];
-    } else if (b->n_events > 0) {
-        t0 = t1 = b->events[0].wall_ns;
-    }
-    for (size_t i = 0; i < b->n_events; i++) {
-        t0 = b->events[i].wall_ns < t0 ? b->events[i].wall_ns : t0;
-        t1 = b->events[i].wall_ns > t1 ? b->events[i].wall_ns : t1;
-    }
-    *t0_ns = t0;
-    *t1_ns = t1;
-}
-
-int64_t head_made(int64_t t1_ns, const struct host_offset *clock, int64_t received_ns)
-{
-    int64_t made_ns = clock->known ? clk_add(t1_ns, clock->offset_ns) : t1_ns;
-
-    return made_ns < received_ns ? made_ns : received_ns;
-}
+struct head {
+    struct head_conf conf;
+    struct head_host **hosts; /* by id */
+    struct head_host **named; /* the same by name, then id */
+    size_t n, cap;
+    bool changed, reorder;
+    struct head_stats stats;
+    struct recent_columns_total recent;
+    struct head_state *next; /* built, not published */
+    struct os_mutex *lock;   /* guards `state`, the pointer */
+    struct head_state *state;
+};
 
 /* Was the batch made after all of the host so far? What came at one moment is told apart by its
  * stamps. */
-static bool newest(const struct head_host *host, const struct head_batch *b)
+static bool head_newest(const struct head_host *host, const struct head_batch *b)
 {
     return host->seen.batches == 0 ||
            (b->made_ns != host->made_ns ? b->made_ns > host->made_ns
@@ -57,57 +63,26 @@ static bool newest(const struct head_host *host, const struct head_batch *b)
 
 /* -- letting go -- */
 
-void head_chunk_ref(struct head_chunk *c)
+/* The next state has it anew. */
+static void head_touch(struct head *h, struct head_host *host)
 {
-    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
-}
-
-void head_chunk_unref(struct head_chunk *c)
-{
-    if (c && atomic_fetch_sub(&c->refs, 1) == 1) {
-        for (uint32_t i = 0; i < c->n; i++) {
-            head_batch_destroy(c->at[i]);
-        }
-        mem_free(c);
-    }
-}
-
-static void snap_unref(struct head_snap *s)
-{
-    if (s && atomic_fetch_sub(&s->refs, 1) == 1) {
-        for (size_t i = 0; i < s->n; i++) {
-            head_chunk_unref(s->parts[i].chunk);
-        }
-        head_infos_snap_unref(s->infos);
-        head_hots_destroy(s->hots);
-        seqset_counts_unref(s->counts);
-        mem_free(s);
-    }
-}
-
-void head_view_release(struct head_state *s)
-{
-    if (s && atomic_fetch_sub(&s->refs, 1) == 1) {
-        for (size_t i = 0; i < s->n; i++) {
-            snap_unref(s->snaps[i]);
-        }
-        mem_free(s);
-    }
+    host->changed = true;
+    h->changed = true;
 }
 
 static void host_destroy(struct head *h, struct head_host *host)
 {
     if (host) {
-        head_recents_fini(h, host);
+        recent_columns_fini(&h->recent, &host->recents);
         for (size_t i = 0; i < host->n; i++) {
-            head_chunk_unref(host->chunks[i]);
+            head_view_chunk_unref(host->chunks[i]);
         }
         mem_free(host->chunks);
         head_infos_destroy(host->infos);
         h->stats.info_bytes -= host->info_bytes;
         h->stats.busy -= host->bytes > 0;
         seqset_counts_unref(host->counts);
-        snap_unref(host->snap);
+        head_view_snap_unref(host->snap);
         mem_free(host);
     }
 }
@@ -136,6 +111,7 @@ enum err head_create(struct head **out, const struct head_conf *conf)
         return ERR_NOMEM;
     }
     h->conf = *conf;
+    h->recent.bytes_max = conf->hot_bytes_max;
     h->state = mem_zalloc(sizeof *h->state);
     if (!h->state) {
         goto fail;
@@ -165,26 +141,13 @@ static size_t host_index(const struct head *h, const struct uuid *id)
     return uuid_search(id, h->n, host_id, h);
 }
 
+/* For one host more. */
 static enum err hosts_room(struct head *h)
 {
-    size_t cap = h->cap ? h->cap * 2 : 16;
-    struct head_host **grown;
+    size_t cap = h->cap;
+    enum err e = VEC_ROOM(&h->hosts, &cap, h->n + 1, HOSTS_MAX);
 
-    if (h->n < h->cap) {
-        return ERR_OK;
-    }
-    grown = mem_realloc_array(h->hosts, cap, sizeof *grown);
-    if (!grown) {
-        return ERR_NOMEM;
-    }
-    h->hosts = grown;
-    grown = mem_realloc_array(h->named, cap, sizeof *grown);
-    if (!grown) {
-        return ERR_NOMEM;
-    }
-    h->named = grown;
-    h->cap = cap;
-    return ERR_OK;
+    return e ? e : VEC_ROOM(&h->named, &h->cap, h->n + 1, HOSTS_MAX);
 }
 
 static enum err host_create(struct head *h, struct head_host **out, const struct uuid *id)
@@ -220,7 +183,7 @@ static enum err host_create(struct head *h, struct head_host **out, const struct
     return ERR_OK;
 }
 
-struct head_host *head_host_find(const struct head *h, const struct uuid *id)
+static struct head_host *head_host_find(const struct head *h, const struct uuid *id)
 {
     size_t i = host_index(h, id);
 
@@ -228,7 +191,8 @@ struct head_host *head_host_find(const struct head *h, const struct uuid *id)
                                                                                 : NULL;
 }
 
-void head_host_bytes(struct head *h, struct head_host *host, uint64_t bytes)
+/* Its batches are so many bytes now; the admission of further ones sees it. */
+static void head_host_bytes(struct head *h, struct head_host *host, uint64_t bytes)
 {
     h->stats.bytes += bytes - host->bytes;
     h->stats.busy += bytes > 0;
@@ -239,7 +203,8 @@ void head_host_bytes(struct head *h, struct head_host *host, uint64_t bytes)
     }
 }
 
-void head_host_counts(struct head_host *host, struct seqset_counts *counts)
+/* counts: moved. */
+static void head_host_counts(struct head_host *host, struct seqset_counts *counts)
 {
     seqset_counts_unref(host->counts);
     host->counts = counts;
@@ -248,7 +213,7 @@ void head_host_counts(struct head_host *host, struct seqset_counts *counts)
     }
 }
 
-enum err head_host_get(struct head *h, struct head_host **out, const struct uuid *id)
+static enum err head_host_get(struct head *h, struct head_host **out, const struct uuid *id)
 {
     *out = head_host_find(h, id);
     return *out ? ERR_OK : host_create(h, out, id);
@@ -272,20 +237,15 @@ static struct head_chunk *chunk_find(const struct head_host *host, const struct 
 static enum err chunk_room(struct head_host *host, const struct head_batch *b)
 {
     struct head_chunk *c;
+    enum err e;
 
     host->open = chunk_find(host, b);
     if (host->open) {
         return ERR_OK;
     }
-    if (host->n == host->cap) {
-        size_t cap = host->cap ? host->cap * 2 : 8;
-        struct head_chunk **grown = mem_realloc_array(host->chunks, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        host->chunks = grown;
-        host->cap = cap;
+    e = VEC_ROOM(&host->chunks, &host->cap, host->n + 1, SIZE_MAX);
+    if (e) {
+        return e;
     }
     c = mem_zalloc(sizeof *c);
     if (!c) {
@@ -335,39 +295,12 @@ static enum err bound_infos(struct head *h)
 
         e = head_infos_shrink(host->infos, before / 2);
         count_infos(h, host);
-        host->changed = true;
-        h->changed = true;
+        head_touch(h, host);
         if (host->info_bytes >= before) {
             break; /* they are as many small ones as that */
         }
     }
     return e;
-}
-
-static enum err merge_events(struct head_host *host, const struct batch *b, int64_t t1_ns,
-                             bool last)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; i < b->n_events && !e; i++) {
-        const struct life_event *ev = &b->events[i];
-
-        if (!life_is_of_host(ev->kind) && head_info_is_last(ev) == last) {
-            e = head_infos_merge(host->infos, &b->head.boot, &ev->info, head_info_when(ev, t1_ns));
-        }
-    }
-    return e;
-}
-
-/* In the order of time (head_info.h). */
-static enum err merge_infos(struct head_host *host, const struct batch *b, int64_t t1_ns)
-{
-    enum err e = merge_events(host, b, t1_ns, false);
-
-    for (size_t i = 0; i < b->n_infos && !e; i++) {
-        e = head_infos_merge(host->infos, &b->head.boot, &b->infos[i], t1_ns);
-    }
-    return e ? e : merge_events(host, b, t1_ns, true);
 }
 
 enum err head_reserve(struct head *h, struct head_host **host, const char *host_name,
@@ -381,7 +314,7 @@ enum err head_reserve(struct head *h, struct head_host **host, const char *host_
         e = chunk_room(found, kept);
     }
     if (!e) {
-        e = merge_infos(found, b, kept->t1_ns);
+        e = head_infos_merge_batch(found->infos, b, kept->t1_ns);
         count_infos(h, found);
     }
     if (!e) {
@@ -399,7 +332,7 @@ enum err head_reserve(struct head *h, struct head_host **host, const char *host_
     return ERR_OK;
 }
 
-static uint64_t losses(const struct batch *b)
+static uint64_t head_losses(const struct batch *b)
 {
     const struct ledger_kind *kind = NULL;
     uint64_t lost = 0;
@@ -415,7 +348,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
                  struct head_batch *kept)
 {
     struct head_chunk *c = host->open;
-    uint64_t bytes = head_batch_held(kept), lost = losses(b);
+    uint64_t bytes = head_batch_held(kept), lost = head_losses(b);
     struct head_seen *seen = &host->seen;
 
     c->t0_ns = kept->t0_ns < c->t0_ns ? kept->t0_ns : c->t0_ns;
@@ -426,7 +359,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
     c->lost = ledger_add(c->lost, lost);
     h->stats.batches++;
     head_host_bytes(h, host, host->bytes + bytes);
-    if (newest(host, kept)) {
+    if (head_newest(host, kept)) {
         host->made_ns = kept->made_ns;
         seen->last_ns = kept->t1_ns;
         seen->has_alive = b->n_ticks > 0 && b->wall_ns[b->n_ticks - 1] == kept->t1_ns;
@@ -443,8 +376,13 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
     seen->batches++;
     seen->held++;
     seen->lost_events = ledger_add(seen->lost_events, lost);
-    host->changed = true;
-    h->changed = true;
+    head_touch(h, host);
+}
+
+void head_keep_hot(struct head *h, struct head_host *host, struct head_batch *kept,
+                   struct recent_columns *hot)
+{
+    kept->hot = recent_columns_keep(&h->recent, &host->recents, hot, kept->received_ns);
 }
 
 /* -- writer: the next state -- */
@@ -469,7 +407,9 @@ static void drop_empty_hosts(struct head *h)
 
         if (!is_empty(x)) {
             h->hosts[kept++] = x;
-            h->changed |= head_recents_rest(h, x);
+            if (recent_columns_rest(&h->recent, &x->recents)) {
+                head_touch(h, x);
+            }
         } else {
             host_destroy(h, x);
             h->changed = true;
@@ -500,17 +440,17 @@ static enum err build_snap(struct head_host *host)
         struct head_chunk *c = host->chunks[i];
 
         s->parts[i] = (struct head_part){c, c->n}; /* none where it is only reserved */
-        head_chunk_ref(c);
+        head_view_chunk_ref(c);
         s->seen.first_ns = c->t0_ns < s->seen.first_ns ? c->t0_ns : s->seen.first_ns;
     }
-    s->hots = head_hots_create(&host->recents);
+    s->hots = recent_columns_view_create(&host->recents);
     s->counts = host->counts;
     if (s->counts) {
         atomic_fetch_add_explicit(&s->counts->refs, 1, memory_order_relaxed);
     }
     s->seen.counts = s->counts;
     s->seen.infos = s->infos;
-    snap_unref(host->snap);
+    head_view_snap_unref(host->snap);
     host->snap = s;
     host->changed = false;
     return ERR_OK;
@@ -586,4 +526,451 @@ void head_stats(const struct head *h, struct head_stats *out)
 {
     *out = h->stats;
     out->hosts = h->n;
+    out->hot_bytes = h->recent.bytes;
+    out->hot_left_out = h->recent.left_out;
+}
+
+struct head_state *head_view(struct head *h)
+{
+    struct head_state *s;
+
+    os_mutex_lock(h->lock);
+    s = h->state;
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    os_mutex_unlock(h->lock);
+    return s;
+}
+
+/* -- windows -- */
+
+static int by_window(const void *a, const void *b)
+{
+    const struct head_window *x = a, *y = b;
+
+    return x->window_ns < y->window_ns ? -1 : x->window_ns > y->window_ns;
+}
+
+static size_t count_chunks(const struct head *h)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < h->n; i++) {
+        n += h->hosts[i]->n;
+    }
+    return n;
+}
+
+/* Neighbours of one window become one. */
+static size_t merge_windows(struct head_window *list, size_t n)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct head_window *last = k ? &list[k - 1] : NULL;
+
+        if (last && last->window_ns == list[i].window_ns) {
+            last->bytes += list[i].bytes;
+            last->batches += list[i].batches;
+            last->received_ns =
+                list[i].received_ns < last->received_ns ? list[i].received_ns : last->received_ns;
+        } else {
+            list[k++] = list[i];
+        }
+    }
+    return k;
+}
+
+enum err head_windows(const struct head *h, struct head_window **list, size_t *n)
+{
+    struct head_window *found = mem_array(count_chunks(h), sizeof *found);
+    size_t k = 0;
+
+    if (!found) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < h->n; i++) {
+        for (size_t j = 0; j < h->hosts[i]->n; j++) {
+            const struct head_chunk *c = h->hosts[i]->chunks[j];
+
+            if (c->n > 0) {
+                found[k++] = (struct head_window){c->window_ns, c->received_ns, c->bytes, c->n};
+            }
+        }
+    }
+    if (k > 0) {
+        qsort(found, k, sizeof *found, by_window);
+    }
+    *n = merge_windows(found, k);
+    *list = found;
+    return ERR_OK;
+}
+
+/* -- taking -- */
+
+struct taken_host {
+    struct head_taken_host shown;
+    size_t n;
+    struct head_chunk **chunks; /* in the order of the host's */
+};
+
+struct head_taken {
+    size_t n;
+    struct taken_host hosts[];
+};
+
+void head_taken_destroy(struct head_taken *t)
+{
+    if (!t) {
+        return;
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        struct taken_host *x = &t->hosts[i];
+
+        for (size_t j = 0; j < x->n; j++) {
+            head_view_chunk_unref(x->chunks[j]);
+        }
+        head_infos_snap_unref(x->shown.infos);
+        mem_free(x->chunks);
+        mem_free(x->shown.batches);
+    }
+    mem_free(t);
+}
+
+size_t head_taken_hosts(const struct head_taken *t)
+{
+    return t->n;
+}
+
+const struct head_taken_host *head_taken_host(const struct head_taken *t, size_t i)
+{
+    return &t->hosts[i].shown;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct head_batch *x = *(const struct head_batch *const *)a;
+    const struct head_batch *y = *(const struct head_batch *const *)b;
+
+    if (x->window_ns != y->window_ns) {
+        return x->window_ns < y->window_ns ? -1 : 1;
+    }
+    if (x->t0_ns != y->t0_ns) {
+        return x->t0_ns < y->t0_ns ? -1 : 1;
+    }
+    if (x->stream != y->stream) {
+        return x->stream < y->stream ? -1 : 1;
+    }
+    return x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* What is taken of one window of the host may have memory_max; the first chunk always goes. */
+static bool seal_fits(const struct taken_host *x, const struct head_chunk *c, uint64_t memory_max)
+{
+    uint64_t memory = c->memory;
+    bool first = true;
+
+    for (size_t i = 0; i < x->n; i++) {
+        if (x->chunks[i]->window_ns == c->window_ns) {
+            memory += x->chunks[i]->memory;
+            first = false;
+        }
+    }
+    return first || memory <= memory_max;
+}
+
+static bool is_of(int64_t window_ns, const int64_t *windows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (windows[i] == window_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum err list_batches(struct taken_host *x)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < x->n; i++) {
+        n += x->chunks[i]->n;
+    }
+    x->shown.batches = mem_array(n, sizeof *x->shown.batches);
+    if (!x->shown.batches) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < x->n; i++) {
+        for (uint32_t j = 0; j < x->chunks[i]->n; j++) {
+            x->shown.batches[x->shown.n++] = x->chunks[i]->at[j];
+        }
+    }
+    qsort(x->shown.batches, n, sizeof *x->shown.batches, by_place);
+    return ERR_OK;
+}
+
+static enum err take_host(struct taken_host *x, struct head_host *host, const int64_t *windows,
+                          size_t n_windows, uint64_t memory_max)
+{
+    enum err e;
+
+    x->chunks = mem_array(host->n, sizeof *x->chunks);
+    if (!x->chunks) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < host->n; i++) {
+        struct head_chunk *c = host->chunks[i];
+
+        if (c->n > 0 && is_of(c->window_ns, windows, n_windows) && seal_fits(x, c, memory_max)) {
+            c->closed = true;
+            head_view_chunk_ref(c);
+            x->chunks[x->n++] = c;
+        }
+    }
+    if (x->n == 0) {
+        return ERR_OK;
+    }
+    e = list_batches(x);
+    if (!e) {
+        e = head_infos_snapshot(host->infos, &x->shown.infos);
+    }
+    x->shown.id = host->seen.id;
+    memcpy(x->shown.name, host->seen.name, sizeof x->shown.name);
+    return e;
+}
+
+enum err head_take(struct head *h, struct head_taken **out, const int64_t *windows,
+                   size_t n_windows, uint64_t memory_max)
+{
+    struct head_taken *t = mem_zalloc(sizeof *t + h->n * sizeof t->hosts[0]);
+    enum err e = t ? ERR_OK : ERR_NOMEM;
+
+    for (size_t i = 0; i < h->n && !e; i++) {
+        struct taken_host *x = &t->hosts[t->n];
+
+        t->n++;
+        e = take_host(x, h->hosts[i], windows, n_windows, memory_max);
+        if (!e && x->n == 0) {
+            t->n--;
+            mem_free(x->chunks);
+            *x = (struct taken_host){0};
+        }
+    }
+    if (!e && t->n == 0) {
+        e = ERR_NOTFOUND;
+    }
+    if (e) {
+        head_taken_destroy(t);
+        return e;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+/* -- releasing -- */
+
+static void release_chunk(struct head *h, struct head_host *host, struct head_chunk *c)
+{
+    for (uint32_t i = 0; i < c->n; i++) {
+        h->conf.on_release(h->conf.ctx, c->at[i]->file);
+    }
+    h->stats.batches -= c->n;
+    head_host_bytes(h, host, host->bytes - c->bytes);
+    host->sealed_first_ns = c->t0_ns < host->sealed_first_ns ? c->t0_ns : host->sealed_first_ns;
+    head_view_chunk_unref(c);
+}
+
+/* Both lists have the same order. Chunks that were only reserved go too. */
+static void release_host(struct head *h, struct head_host *host, const struct taken_host *x)
+{
+    size_t kept = 0, k = 0;
+
+    for (size_t i = 0; i < host->n; i++) {
+        struct head_chunk *c = host->chunks[i];
+
+        if (k < x->n && x->chunks[k] == c) {
+            release_chunk(h, host, c);
+            k++;
+        } else if (c->n == 0) {
+            head_view_chunk_unref(c);
+        } else {
+            host->chunks[kept++] = c;
+        }
+    }
+    host->n = kept;
+    host->open = NULL;
+    head_touch(h, host);
+}
+
+void head_release(struct head *h, const struct head_taken *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct head_host *host = head_host_find(h, &t->hosts[i].shown.id);
+
+        if (host) {
+            release_host(h, host, &t->hosts[i]);
+        }
+    }
+}
+
+/* -- what outlives the batches -- */
+
+static const struct uuid *taken_id(const void *taken, size_t i)
+{
+    return &((const struct head_taken *)taken)->hosts[i].shown.id;
+}
+
+static const struct taken_host *find_taken(const struct head_taken *t, const struct uuid *id)
+{
+    size_t i = t ? uuid_search(id, t->n, taken_id, t) : 0;
+
+    bool found = t && i < t->n && memcmp(t->hosts[i].shown.id.b, id->b, sizeof id->b) == 0;
+
+    return found ? &t->hosts[i] : NULL;
+}
+
+/* False: all of it is still in the log. */
+static bool record_of(struct head_record *r, const struct head_host *host,
+                      const struct taken_host *taken)
+{
+    const struct head_seen *seen = &host->seen;
+    size_t k = 0;
+
+    *r = (struct head_record){
+        .id = seen->id,
+        .boot = seen->boot,
+        .flags = seen->flags,
+        .cpus = seen->cpus,
+        .first_ns = host->sealed_first_ns,
+        .last_ns = seen->last_ns,
+        .made_ns = host->made_ns,
+        .received_ns = seen->received_ns,
+        .clock = seen->clock,
+        .batches = seen->batches,
+        .lost_events = seen->lost_events,
+        .held = seen->held,
+        .too_old = seen->too_old,
+        .no_room = seen->no_room,
+    };
+    memcpy(r->name, seen->name, sizeof r->name);
+    memcpy(r->source, seen->source, sizeof r->source);
+    for (size_t i = 0; i < host->n; i++) {
+        const struct head_chunk *c = host->chunks[i];
+
+        if (taken && k < taken->n && taken->chunks[k] == c) {
+            r->first_ns = c->t0_ns < r->first_ns ? c->t0_ns : r->first_ns;
+            k++;
+        } else {
+            r->batches -= c->n;
+            r->held -= c->n;
+            r->lost_events = ledger_sub(r->lost_events, c->lost);
+        }
+    }
+    return r->first_ns != INT64_MAX;
+}
+
+enum err head_records(const struct head *h, const struct head_taken *taken,
+                      struct head_record **list, size_t *n)
+{
+    struct head_record *all = mem_array(h->n, sizeof *all);
+    size_t k = 0;
+
+    if (!all) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < h->n; i++) {
+        const struct head_host *host = h->hosts[i];
+
+        k += record_of(&all[k], host, find_taken(taken, &host->seen.id));
+    }
+    *list = all;
+    *n = k;
+    return ERR_OK;
+}
+
+enum err head_restore(struct head *h, const struct head_record *r, struct seqset_counts *counts)
+{
+    struct head_host *host;
+    struct head_seen *seen;
+    enum err e = head_host_get(h, &host, &r->id);
+
+    if (e) {
+        return e;
+    }
+    seen = &host->seen;
+    host->sealed_first_ns =
+        r->first_ns < host->sealed_first_ns ? r->first_ns : host->sealed_first_ns;
+    if (r->made_ns < host->made_ns) {
+        seqset_counts_unref(counts);
+        return ERR_OK;
+    }
+    seen->boot = r->boot;
+    seen->flags = r->flags;
+    seen->cpus = r->cpus;
+    seen->last_ns = r->last_ns;
+    seen->has_alive = false;
+    seen->received_ns = r->received_ns;
+    seen->clock = r->clock;
+    seen->batches = r->batches;
+    seen->lost_events = r->lost_events < LEDGER_MAX ? r->lost_events : LEDGER_MAX;
+    seen->held = r->held;
+    seen->too_old = r->too_old;
+    seen->no_room = r->no_room;
+    snprintf(seen->name, sizeof seen->name, "%s", r->name);
+    snprintf(seen->source, sizeof seen->source, "%s", r->source);
+    host->made_ns = r->made_ns;
+    head_host_counts(host, counts);
+    head_touch(h, host);
+    h->reorder = true;
+    return ERR_OK;
+}
+
+void head_take_counts(struct head *h, struct seqset_counts *(*of)(void *ctx, const struct uuid *id),
+                      void *ctx)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        struct head_host *host = h->hosts[i];
+
+        if (!host->counts) {
+            head_host_counts(host, of(ctx, &host->seen.id));
+            if (host->counts) {
+                head_touch(h, host);
+            }
+        }
+    }
+}
+
+/* -- retention -- */
+
+uint64_t head_dropped(struct head *h, const struct uuid *id, uint64_t batches, bool by_age)
+{
+    struct head_host *host = head_host_find(h, id);
+    uint64_t n;
+
+    if (!host) {
+        return 0;
+    }
+    n = batches < host->seen.held ? batches : host->seen.held;
+    host->seen.held -= n;
+    *(by_age ? &host->seen.too_old : &host->seen.no_room) += n;
+    head_touch(h, host);
+    return n;
+}
+
+void head_begins(struct head *h, int64_t from_ns)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        struct head_host *host = h->hosts[i];
+        int64_t own_ns = clk_sub(from_ns, host->seen.clock.known ? host->seen.clock.offset_ns : 0);
+
+        if (host->sealed_first_ns == INT64_MAX) {
+            continue;
+        }
+        if (host->made_ns < from_ns) {
+            host->sealed_first_ns = INT64_MAX; /* the newest of it is gone */
+            head_touch(h, host);
+        } else if (host->sealed_first_ns < own_ns && own_ns <= host->seen.last_ns) {
+            host->sealed_first_ns = own_ns;
+            head_touch(h, host);
+        }
+    }
 }

@@ -1,10 +1,13 @@
 /* One batch of the head: its bytes are here, or in a file of the log. */
+#include "collector/store/memtable/head_batch.h"
+
 #include <string.h>
 
-#include "collector/store/memtable/head.h"
+#include "collector/store/meta/meta.h"
+#include "common/base/cur.h"
 #include "common/base/mem.h"
 
-static enum err create(struct head_batch **out, size_t n)
+static enum err batch_create(struct head_batch **out, size_t n)
 {
     struct head_batch *b = mem_alloc(sizeof *b + n);
 
@@ -18,7 +21,7 @@ static enum err create(struct head_batch **out, size_t n)
 
 enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n)
 {
-    enum err e = create(out, n);
+    enum err e = batch_create(out, n);
 
     if (!e) {
         (*out)->n = n;
@@ -29,7 +32,7 @@ enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n)
 
 enum err head_batch_create_at(struct head_batch **out, const struct wal_record *r)
 {
-    enum err e = create(out, 0);
+    enum err e = batch_create(out, 0);
 
     if (!e) {
         (*out)->n = r->n;
@@ -99,4 +102,51 @@ enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec,
     }
     buf_fini(&room);
     return e;
+}
+
+#define FORMAT   1u
+#define NOTE_MAX (512u << 10) /* beyond it the batch itself is read */
+
+enum err head_batch_note_put(struct buf *out, const struct batch *b, const struct head_batch *kept)
+{
+    struct window_rest rest = {.batch = *b, .clock = kept->clock, .received_ns = kept->received_ns};
+    const struct host_window hw = {.host = b->head.host, .n_rests = 1, .rests = &rest};
+    size_t start = out->n, done;
+    enum err e;
+
+    buf_put_u8(out, FORMAT);
+    buf_put_varint(out, kept->alive);
+    buf_put_varint(out, kept->memory);
+    e = out->bad ? out->bad : meta_encode(out, &hw, 0, NULL, &done);
+    if (e == ERR_FULL || out->n - start > NOTE_MAX) {
+        out->n = start;
+        out->bad = ERR_OK;
+        return ERR_OK;
+    }
+    return e;
+}
+
+enum err head_batch_note_get(struct head_batch_note *out, struct arena *memory,
+                             const struct uuid *host, const void *note, size_t n)
+{
+    struct cur c = cur_make(note, n);
+    uint8_t format = cur_u8(&c);
+    uint64_t alive = cur_varint(&c), bytes = cur_varint(&c);
+    struct window_rest *rests;
+    size_t count;
+    bool more;
+    enum err e;
+
+    if (c.bad || format != FORMAT || alive > UINT32_MAX) {
+        return c.bad || format == FORMAT ? ERR_CORRUPT : ERR_VERSION;
+    }
+    e = meta_decode(memory, c.p, cur_left(&c), host, &rests, &count, &more);
+    if (e) {
+        return e;
+    }
+    if (count != 1 || more) {
+        return ERR_CORRUPT;
+    }
+    *out = (struct head_batch_note){(uint32_t)alive, bytes, &rests[0].batch};
+    return ERR_OK;
 }

@@ -14,12 +14,255 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "collector/store/memtable/head_age.h"
-#include "collector/store/memtable/head_cut.h"
 #include "collector/store/memtable/head_page.h"
 #include "common/base/mem.h"
+#include "common/model/model.h"
 #include "common/os/os.h"
+
+#define HEAD_CUT_MAX   1024u /* bytes that stay, at most */
+#define HEAD_CUT_LEAST 64u
+#define HEAD_CUT_NONE  MODEL_COMMAND_LINE_MAX /* nothing is longer */
+
+struct head_cut_room {
+    char line[HEAD_CUT_MAX], image[HEAD_CUT_MAX];
+};
+
+struct head_age {
+    bool running;
+    uint64_t ns; /* in the order of the signed */
+};
+
+/* Older ones are the oldest, and of those as old as this so many. */
+struct head_limit {
+    struct head_age age;
+    size_t equal;
+};
+
+/* -- cutting long texts for memory's sake: of a command line its beginning stays, of an image's
+ * path its end, with the program's name; "…" stands for the rest, and a command line that is cut is
+ * flagged so. Names and users are never cut: sums on disk go by them. -- */
+
+#define REST       "\xe2\x80\xa6"
+#define REST_BYTES (sizeof REST - 1)
+
+static bool inside_character(char c)
+{
+    return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+static struct str begin_of(struct str s, size_t max, char *room)
+{
+    size_t n = max - REST_BYTES;
+
+    while (n > 0 && inside_character(s.p[n])) {
+        n--;
+    }
+    memcpy(room, s.p, n);
+    memcpy(room + n, REST, REST_BYTES);
+    return (struct str){room, n + REST_BYTES};
+}
+
+static struct str end_of(struct str s, size_t max, char *room)
+{
+    size_t from = s.n - (max - REST_BYTES);
+
+    while (from < s.n && inside_character(s.p[from])) {
+        from++;
+    }
+    memcpy(room, REST, REST_BYTES);
+    memcpy(room + REST_BYTES, s.p + from, s.n - from);
+    return (struct str){room, REST_BYTES + s.n - from};
+}
+
+/* Neither text longer than `max`: HEAD_CUT_LEAST to HEAD_CUT_MAX, or HEAD_CUT_NONE; the cut ones
+ * are in *room. True: something was cut. */
+static bool head_cut(struct proc_info *info, size_t max, struct head_cut_room *room)
+{
+    bool cuts = max <= HEAD_CUT_MAX;
+    bool line = cuts && info->command_line.n > max, image = cuts && info->image.n > max;
+
+    if (line) {
+        info->command_line = begin_of(info->command_line, max, room->line);
+        info->have |= INFO_COMMAND_LINE_CUT;
+    }
+    if (image) {
+        info->image = end_of(info->image, max, room->image);
+    }
+    return line || image;
+}
+
+/* Whether the command line, or the path, is cut and says no more than `whole`. */
+static bool head_cut_is_of(struct str line, struct str whole)
+{
+    size_t n = line.n - REST_BYTES;
+
+    return line.n >= REST_BYTES && line.n < whole.n && memcmp(line.p + n, REST, REST_BYTES) == 0 &&
+           memcmp(line.p, whole.p, n) == 0;
+}
+
+static bool head_cut_is_end_of(struct str image, struct str whole)
+{
+    size_t n = image.n - REST_BYTES;
+
+    return image.n >= REST_BYTES && image.n < whole.n && memcmp(image.p, REST, REST_BYTES) == 0 &&
+           memcmp(image.p + REST_BYTES, whole.p + (whole.n - n), n) == 0;
+}
+
+static struct head_age head_age_of(const struct proc_info *info, int64_t seen_ns)
+{
+    bool exited = info->have & INFO_EXITED;
+    int64_t ns = exited && info->exit_ns ? info->exit_ns : seen_ns;
+
+    return (struct head_age){!exited, (uint64_t)ns ^ UINT64_C(1) << 63};
+}
+
+static int age_compare(const struct head_age *a, const struct head_age *b)
+{
+    return a->running != b->running ? a->running - b->running : (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+/* How many have which byte at `shift`, of those whose bytes above are those of `of`. */
+static void count_bytes(size_t in[256], const struct head_age *ages, size_t n,
+                        const struct head_age *of, unsigned shift)
+{
+    uint64_t above = shift < 56 ? UINT64_MAX << (shift + 8) : 0;
+
+    memset(in, 0, 256 * sizeof *in);
+    for (size_t i = 0; i < n; i++) {
+        if (ages[i].running == of->running && !((ages[i].ns ^ of->ns) & above)) {
+            in[ages[i].ns >> shift & 0xff]++;
+        }
+    }
+}
+
+/* What the k oldest are, k from 1 to n.
+ * Byte by byte: whatever times a host makes up, it takes 8 looks. */
+static struct head_limit head_limit_of(const struct head_age *ages, size_t n, size_t k)
+{
+    struct head_limit limit = {{false, 0}, k};
+    size_t in[256], ended = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        ended += !ages[i].running;
+    }
+    if (k > ended) {
+        limit.age.running = true;
+        limit.equal -= ended;
+    }
+    for (unsigned shift = 64; shift > 0;) {
+        size_t b = 0;
+
+        shift -= 8;
+        count_bytes(in, ages, n, &limit.age, shift);
+        while (limit.equal > in[b]) {
+            limit.equal -= in[b++];
+        }
+        limit.age.ns |= (uint64_t)b << shift;
+    }
+    return limit;
+}
+
+/* Whether this is one of them; each is to be asked for once. */
+static bool head_age_over(const struct head_age *a, struct head_limit *limit)
+{
+    int c = age_compare(a, &limit->age);
+
+    if (c == 0 && limit->equal > 0) {
+        limit->equal--;
+        return true;
+    }
+    return c < 0;
+}
+
+/* What two sources say of one process instance. */
+
+static void join_exit(struct proc_info *known, const struct proc_info *news)
+{
+    bool exact = (news->have & INFO_EXIT_TIME) && !(news->have & INFO_EXIT_INFERRED);
+    bool was_exact = (known->have & INFO_EXIT_TIME) && !(known->have & INFO_EXIT_INFERRED);
+
+    if ((news->have & INFO_EXIT_TIME) && (exact || !was_exact)) {
+        known->exit_ns = news->exit_ns;
+        known->have &= ~(uint32_t)INFO_EXIT_INFERRED;
+        known->have |= INFO_EXIT_TIME | (news->have & INFO_EXIT_INFERRED);
+    }
+    if (news->have & INFO_EXIT_CODE) {
+        known->exit_code = news->exit_code;
+    }
+    known->have |= news->have & (INFO_EXIT_CODE | INFO_EXITED | INFO_FINAL_TOTALS);
+}
+
+static void join_text(struct proc_info *known, const struct proc_info *news, bool newer)
+{
+    const uint32_t line = INFO_COMMAND_LINE_CUT | INFO_COMMAND_LINE_KNOWN;
+
+    if (news->name.n && (newer || !known->name.n)) {
+        known->name = news->name;
+    }
+    if (news->image.n && (newer || !known->image.n) &&
+        !head_cut_is_end_of(news->image, known->image)) {
+        known->image = news->image;
+    }
+    if (news->user.n && (newer || !known->user.n)) {
+        known->user = news->user;
+    }
+    if ((news->have & INFO_COMMAND_LINE_KNOWN) &&
+        (newer || !(known->have & INFO_COMMAND_LINE_KNOWN)) &&
+        !((news->have & INFO_COMMAND_LINE_CUT) &&
+          head_cut_is_of(news->command_line, known->command_line))) {
+        known->command_line = news->command_line;
+        known->have = (known->have & ~line) | (news->have & line);
+    }
+}
+
+bool head_info_is_last(const struct life_event *ev)
+{
+    return ev->kind == LIFE_PROCESS_STOP;
+}
+
+int64_t head_info_when(const struct life_event *ev, int64_t t1_ns)
+{
+    return !head_info_is_last(ev) && ev->wall_ns < t1_ns ? ev->wall_ns : t1_ns;
+}
+
+void head_info_join(struct proc_info *known, const struct proc_info *news, bool newer)
+{
+    const uint32_t rest = INFO_PARENT | INFO_SESSION | INFO_CREATE_TIME;
+
+    if (news->origin && (!known->origin || news->origin < known->origin)) {
+        known->origin = news->origin; /* the list goes from sure to inferred */
+    }
+    if (news->cpu_origin && (newer || !known->cpu_origin)) {
+        known->cpu_origin = news->cpu_origin;
+    }
+    if ((news->have & INFO_PARENT) && !(known->have & INFO_PARENT)) {
+        known->parent_pid = news->parent_pid;
+    }
+    if (news->parent_start && !known->parent_start) {
+        known->parent_start = news->parent_start;
+    }
+    if ((news->have & INFO_SESSION) && !(known->have & INFO_SESSION)) {
+        known->session_id = news->session_id;
+    }
+    if ((news->have & INFO_CREATE_TIME) && !(known->have & INFO_CREATE_TIME)) {
+        known->create_ns = news->create_ns;
+    }
+    known->have |= news->have & rest;
+    join_exit(known, news);
+    join_text(known, news, newer);
+}
+
+bool head_info_same(const struct proc_info *a, const struct proc_info *b)
+{
+    return proc_id_eq(a->id, b->id) && a->have == b->have && a->origin == b->origin &&
+           a->cpu_origin == b->cpu_origin && a->parent_pid == b->parent_pid &&
+           a->parent_start == b->parent_start && a->session_id == b->session_id &&
+           a->exit_code == b->exit_code && a->create_ns == b->create_ns &&
+           a->exit_ns == b->exit_ns && str_eq(a->name, b->name) && str_eq(a->image, b->image) &&
+           str_eq(a->command_line, b->command_line) && str_eq(a->user, b->user);
+}
 
 #define FILL   (HEAD_PAGE * 3 / 4) /* of pages written anew: room for those to come */
 #define RECORD 40u                 /* bytes of an instance without its texts, about */
@@ -84,7 +327,7 @@ enum err head_infos_create(struct head_infos **out, uint32_t max)
     return ERR_OK;
 }
 
-static void release(struct head_infos *t)
+static void infos_release(struct head_infos *t)
 {
     for (size_t i = 0; i < t->n; i++) {
         head_page_unref(t->pages[i]);
@@ -97,7 +340,7 @@ static void release(struct head_infos *t)
 void head_infos_destroy(struct head_infos *t)
 {
     if (t) {
-        release(t);
+        infos_release(t);
         mem_free(t);
     }
 }
@@ -129,7 +372,7 @@ void head_infos_limit(struct head_infos *t, uint64_t bytes_max)
 
 /* -- pages -- */
 
-static void changed(struct head_infos *t)
+static void infos_changed(struct head_infos *t)
 {
     head_infos_snap_unref(t->snap);
     t->snap = NULL;
@@ -166,10 +409,10 @@ static void put_page(struct head_infos *t, size_t at, struct head_page *p)
 static enum err replace_page(struct head_infos *t, size_t at, const struct head_draft *d)
 {
     struct head_page *p;
-    enum err e = head_draft_page(d, &p);
+    enum err e = head_page_draft_finish(d, &p);
 
     if (!e) {
-        changed(t);
+        infos_changed(t);
         t->page_bytes += head_page_bytes(p) - head_page_bytes(t->pages[at]);
         head_page_unref(t->pages[at]);
         t->pages[at] = p;
@@ -191,14 +434,14 @@ static enum err split_page(struct head_infos *t, size_t at, struct head_draft *d
     enum err e = reserve_page(t);
 
     if (!e) {
-        head_draft_anew(d, p, HEAD_PAGE / 2, HEAD_PAGE / 2);
-        e = head_draft_page(d, &upper);
+        head_page_draft_anew(d, p, HEAD_PAGE / 2, HEAD_PAGE / 2);
+        e = head_page_draft_finish(d, &upper);
     }
     if (e) {
         return e;
     }
-    head_draft_beside(d, p);
-    head_draft_copy(d, p, 0, HEAD_PAGE / 2);
+    head_page_draft_beside(d, p);
+    head_page_draft_copy(d, p, 0, HEAD_PAGE / 2);
     e = replace_page(t, at, d);
     if (e) {
         head_page_unref(upper);
@@ -212,21 +455,21 @@ static enum err split_page(struct head_infos *t, size_t at, struct head_draft *d
 
 /* A table that is written anew. Instances of the same program are met again and again: those met
  * last, by the old number of `about`, spare most of the looking up. */
-struct rewrite {
+struct infos_rewrite {
     struct head_infos to;
     struct head_draft d;
     struct head_known met[MET];
 };
 
 /* The draft becomes the last page. */
-static enum err finish_page(struct rewrite *r)
+static enum err finish_page(struct infos_rewrite *r)
 {
     enum err e = r->d.n ? reserve_page(&r->to) : ERR_OK;
 
     if (!e && r->d.n) {
         struct head_page *p;
 
-        e = head_draft_page(&r->d, &p);
+        e = head_page_draft_finish(&r->d, &p);
         if (!e) {
             put_page(&r->to, r->to.n, p);
         }
@@ -235,8 +478,8 @@ static enum err finish_page(struct rewrite *r)
     return e;
 }
 
-static enum err append(struct rewrite *r, const struct uuid *boot, const struct head_known *known,
-                       int64_t seen_ns)
+static enum err infos_append(struct infos_rewrite *r, const struct uuid *boot,
+                             const struct head_known *known, int64_t seen_ns)
 {
     struct head_known *met = &r->met[known->about % MET];
     struct head_known now = {.info = known->info};
@@ -248,10 +491,10 @@ static enum err append(struct rewrite *r, const struct uuid *boot, const struct 
         e = finish_page(r);
     }
     if (!e && r->d.n == 0) {
-        head_draft_init(&r->d, boot, &now.info);
+        head_page_draft_init(&r->d, boot, &now.info);
     }
     if (!e) {
-        e = head_draft_add(&r->d, &r->to.texts, &now, met, seen_ns);
+        e = head_page_draft_add(&r->d, &r->to.texts, &now, met, seen_ns);
     }
     if (!e && cut) { /* the room is gone soon */
         now.info.image = head_text_at(r->to.texts.blocks, now.image);
@@ -264,7 +507,7 @@ static enum err append(struct rewrite *r, const struct uuid *boot, const struct 
     return e;
 }
 
-static enum err copy_all(const struct head_infos *t, struct rewrite *r)
+static enum err copy_all(const struct head_infos *t, struct infos_rewrite *r)
 {
     enum err e = ERR_OK;
 
@@ -275,7 +518,7 @@ static enum err copy_all(const struct head_infos *t, struct rewrite *r)
             struct head_known known;
 
             head_page_known(p, k, t->texts.blocks, &known);
-            e = append(r, &p->base.boot, &known, head_page_seen_ns(p)[k]);
+            e = infos_append(r, &p->base.boot, &known, head_page_seen_ns(p)[k]);
         }
     }
     return e ? e : finish_page(r);
@@ -285,7 +528,7 @@ static enum err copy_all(const struct head_infos *t, struct rewrite *r)
  * Errors: ERR_NOMEM (nothing changed) */
 static enum err rewrite_to(struct head_infos *t, size_t text_max)
 {
-    struct rewrite *r = mem_zalloc(sizeof *r);
+    struct infos_rewrite *r = mem_zalloc(sizeof *r);
     enum err e = ERR_NOMEM;
 
     if (!r) {
@@ -299,16 +542,16 @@ static enum err rewrite_to(struct head_infos *t, size_t text_max)
     r->to.texts.seed = t->texts.seed;
     e = copy_all(t, r);
     if (e) {
-        release(&r->to);
+        infos_release(&r->to);
     } else {
-        release(t);
+        infos_release(t);
         *t = r->to;
     }
     mem_free(r);
     return e;
 }
 
-static enum err rewrite(struct head_infos *t)
+static enum err infos_rewrite(struct head_infos *t)
 {
     return rewrite_to(t, t->text_max);
 }
@@ -325,12 +568,12 @@ static uint64_t garbage_of(const struct head_infos *t)
 }
 
 /* Some bytes more than it needs are let be, or a table would be written anew all the time. */
-static enum err tidy(struct head_infos *t)
+static enum err infos_tidy(struct head_infos *t)
 {
     if (garbage_of(t) * 4 < t->texts.bytes + t->count * RECORD + SPARE) {
         return ERR_OK;
     }
-    return rewrite(t);
+    return infos_rewrite(t);
 }
 
 /* -- the limit -- */
@@ -347,19 +590,19 @@ static enum err thin_page(struct head_infos *t, size_t at, const struct head_age
     uint32_t kept = 0, n = p->n; /* up to `kept` all is seen to */
     enum err e;
 
-    head_draft_beside(&d, p);
+    head_page_draft_beside(&d, p);
     for (uint32_t i = 0; i < n; i++) {
         if (head_age_over(&ages[i], limit)) {
             head_page_known(p, i, blocks, &known);
-            head_known_dropped(&dropped, &known, NULL, blocks);
-            head_draft_copy(&d, p, kept, i - kept);
+            head_page_dropped(&dropped, &known, NULL, blocks);
+            head_page_draft_copy(&d, p, kept, i - kept);
             kept = i + 1;
         }
     }
     if (kept == 0) {
         return ERR_OK;
     }
-    head_draft_copy(&d, p, kept, n - kept);
+    head_page_draft_copy(&d, p, kept, n - kept);
     e = replace_page(t, at, &d);
     if (!e) {
         t->dropped = dropped;
@@ -403,7 +646,7 @@ static struct head_age *ages_make(const struct head_infos *t, size_t *ended)
 }
 
 /* The k oldest go, from 1 to all. */
-static enum err thin(struct head_infos *t, const struct head_age *ages, size_t k)
+static enum err infos_thin(struct head_infos *t, const struct head_age *ages, size_t k)
 {
     struct head_limit limit = head_limit_of(ages, t->count, k);
     size_t at = 0;
@@ -419,15 +662,15 @@ static enum err thin(struct head_infos *t, const struct head_age *ages, size_t k
     return e;
 }
 
-static enum err evict(struct head_infos *t)
+static enum err infos_evict(struct head_infos *t)
 {
     size_t ended;
     struct head_age *ages = ages_make(t, &ended);
-    enum err e = ages ? thin(t, ages, t->max / 8) : ERR_NOMEM;
+    enum err e = ages ? infos_thin(t, ages, t->max / 8) : ERR_NOMEM;
 
     mem_free(ages);
     if (!e && t->n > THIN_PAGES && t->count / t->n < HEAD_PAGE / 4) {
-        err_ignore(rewrite(t)); /* it is smaller then, and does without */
+        err_ignore(infos_rewrite(t)); /* it is smaller then, and does without */
     }
     return e;
 }
@@ -442,12 +685,12 @@ static enum err give_way(struct head_infos *t)
     enum err e = ages ? ERR_OK : ERR_NOMEM;
 
     if (!e && ended > 0) {
-        e = thin(t, ages, (ended + 1) / 2);
+        e = infos_thin(t, ages, (ended + 1) / 2);
         text_max = t->text_max;
     } else if (!e && t->text_max > HEAD_CUT_LEAST) {
         t->too_long++;
     } else if (!e) {
-        e = t->count < 8 ? ERR_NOTFOUND : thin(t, ages, t->count / 4);
+        e = t->count < 8 ? ERR_NOTFOUND : infos_thin(t, ages, t->count / 4);
         text_max = t->text_max;
     }
     mem_free(ages);
@@ -463,7 +706,7 @@ enum err head_infos_shrink(struct head_infos *t, uint64_t bytes_max)
         return ERR_OK;
     }
     if (garbage_of(t) > 0) {
-        e = rewrite(t);
+        e = infos_rewrite(t);
     }
     while (!e && head_infos_bytes(t) > enough) {
         e = give_way(t);
@@ -480,15 +723,15 @@ static enum err add_page(struct head_infos *t, size_t at, struct head_draft *d,
     struct head_page *p;
     enum err e = reserve_page(t);
 
-    head_draft_init(d, boot, &now->info);
+    head_page_draft_init(d, boot, &now->info);
     if (!e) {
-        e = head_draft_add(d, &t->texts, now, &nothing, seen_ns);
+        e = head_page_draft_add(d, &t->texts, now, &nothing, seen_ns);
     }
     if (!e) {
-        e = head_draft_page(d, &p);
+        e = head_page_draft_finish(d, &p);
     }
     if (!e) {
-        changed(t);
+        infos_changed(t);
         put_page(t, at, p);
     }
     return e;
@@ -501,13 +744,13 @@ static enum err put_into(struct head_infos *t, size_t at, struct head_draft *d,
     uint32_t i = head_page_find(p, now->info.id);
     enum err e;
 
-    head_draft_beside(d, p);
-    head_draft_copy(d, p, 0, i);
-    e = head_draft_add(d, &t->texts, now, &nothing, seen_ns);
+    head_page_draft_beside(d, p);
+    head_page_draft_copy(d, p, 0, i);
+    e = head_page_draft_add(d, &t->texts, now, &nothing, seen_ns);
     if (e) {
         return e;
     }
-    head_draft_copy(d, p, i, p->n - i);
+    head_page_draft_copy(d, p, i, p->n - i);
     return replace_page(t, at, d);
 }
 
@@ -532,19 +775,19 @@ static enum err add_new(struct head_infos *t, struct head_draft *d, const struct
     return e ? e : put_into(t, at, d, now, seen_ns);
 }
 
-static enum err add(struct head_infos *t, const struct uuid *boot, const struct proc_info *info,
-                    int64_t seen_ns)
+static enum err infos_add(struct head_infos *t, const struct uuid *boot,
+                          const struct proc_info *info, int64_t seen_ns)
 {
     struct head_known now = {.info = *info};
     struct head_draft d;
-    enum err e = t->count >= t->max ? evict(t) : ERR_OK;
+    enum err e = t->count >= t->max ? infos_evict(t) : ERR_OK;
 
     if (e) {
         return e;
     }
     e = add_new(t, &d, boot, &now, seen_ns);
     if (e) {
-        head_known_dropped(&t->dropped, &now, NULL, t->texts.blocks);
+        head_page_dropped(&t->dropped, &now, NULL, t->texts.blocks);
         return e;
     }
     t->count++;
@@ -552,22 +795,22 @@ static enum err add(struct head_infos *t, const struct uuid *boot, const struct 
 }
 
 /* The page's i-th becomes *now. */
-static enum err change(struct head_infos *t, size_t at, uint32_t i, const struct head_known *was,
-                       struct head_known *now)
+static enum err infos_change(struct head_infos *t, size_t at, uint32_t i,
+                             const struct head_known *was, struct head_known *now)
 {
     const struct head_page *p = t->pages[at];
     struct head_draft d;
     enum err e;
 
-    head_draft_beside(&d, p);
-    head_draft_copy(&d, p, 0, i);
-    e = head_draft_add(&d, &t->texts, now, was, head_page_seen_ns(p)[i]);
+    head_page_draft_beside(&d, p);
+    head_page_draft_copy(&d, p, 0, i);
+    e = head_page_draft_add(&d, &t->texts, now, was, head_page_seen_ns(p)[i]);
     if (!e) {
-        head_draft_copy(&d, p, i + 1, p->n - i - 1);
+        head_page_draft_copy(&d, p, i + 1, p->n - i - 1);
         e = replace_page(t, at, &d);
     }
     /* Of no use from here on are the old texts or, when it failed, the new ones. */
-    head_known_dropped(&t->dropped, e ? now : was, e ? &was->info : &now->info, t->texts.blocks);
+    head_page_dropped(&t->dropped, e ? now : was, e ? &was->info : &now->info, t->texts.blocks);
     return e;
 }
 
@@ -582,7 +825,7 @@ enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
     bool newer;
     struct head_cut_room room;
     struct proc_info cut = *info;
-    enum err e = tidy(t);
+    enum err e = infos_tidy(t);
 
     if (!e) {
         e = head_infos_shrink(t, t->bytes_max);
@@ -600,7 +843,7 @@ enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
     p = page < t->n && is_of(t->pages[page], boot) ? t->pages[page] : NULL;
     at = p ? head_page_find(p, info->id) : 0;
     if (!p || at == p->n || head_page_compare(p, at, info->id) != 0) {
-        return add(t, boot, info, seen_ns);
+        return infos_add(t, boot, info, seen_ns);
     }
     heard_ns = &head_page_seen_ns(p)[at];
     newer = seen_ns >= *heard_ns;
@@ -611,7 +854,31 @@ enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
     }
     now = (struct head_known){.info = was.info};
     head_info_join(&now.info, info, newer);
-    return head_info_same(&now.info, &was.info) ? ERR_OK : change(t, page, at, &was, &now);
+    return head_info_same(&now.info, &was.info) ? ERR_OK : infos_change(t, page, at, &was, &now);
+}
+
+static enum err merge_events(struct head_infos *t, const struct batch *b, int64_t t1_ns, bool last)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < b->n_events && !e; i++) {
+        const struct life_event *ev = &b->events[i];
+
+        if (!life_is_of_host(ev->kind) && head_info_is_last(ev) == last) {
+            e = head_infos_merge(t, &b->head.boot, &ev->info, head_info_when(ev, t1_ns));
+        }
+    }
+    return e;
+}
+
+enum err head_infos_merge_batch(struct head_infos *t, const struct batch *b, int64_t t1_ns)
+{
+    enum err e = merge_events(t, b, t1_ns, false);
+
+    for (size_t i = 0; i < b->n_infos && !e; i++) {
+        e = head_infos_merge(t, &b->head.boot, &b->infos[i], t1_ns);
+    }
+    return e ? e : merge_events(t, b, t1_ns, true);
 }
 
 /* -- reading -- */

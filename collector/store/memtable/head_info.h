@@ -13,6 +13,7 @@
 
 #include "common/base/err.h"
 #include "common/model/model.h"
+#include "common/wire/wire_batch.h"
 
 struct head_infos;
 struct head_infos_snap;
@@ -25,6 +26,11 @@ void head_infos_destroy(struct head_infos *t); /* snapshots live on; NULL is all
  * Errors: ERR_NOMEM (nothing changed but perhaps old instances gone) */
 NODISCARD enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
                                     const struct proc_info *info, int64_t seen_ns);
+
+/* All that a batch says of instances, in the order of time (see head_info_is_last); t1_ns: its
+ * newest stamp. Errors: those of head_infos_merge */
+NODISCARD enum err head_infos_merge_batch(struct head_infos *t, const struct batch *b,
+                                          int64_t t1_ns);
 
 /* At most so many bytes from now on; at first there is no limit. */
 void head_infos_limit(struct head_infos *t, uint64_t bytes_max);

@@ -241,7 +241,8 @@ static uint8_t *put_signed(uint8_t *p, uint64_t v)
     return put(p, v << 1 ^ (0 - (v >> 63)));
 }
 
-void head_draft_init(struct head_draft *d, const struct uuid *boot, const struct proc_info *info)
+void head_page_draft_init(struct head_draft *d, const struct uuid *boot,
+                          const struct proc_info *info)
 {
     uint64_t start = info->id.start;
 
@@ -251,13 +252,13 @@ void head_draft_init(struct head_draft *d, const struct uuid *boot, const struct
     d->n = d->bytes = 0;
 }
 
-void head_draft_beside(struct head_draft *d, const struct head_page *p)
+void head_page_draft_beside(struct head_draft *d, const struct head_page *p)
 {
     d->base = p->base;
     d->n = d->bytes = 0;
 }
 
-void head_draft_copy(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n)
+void head_page_draft_copy(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n)
 {
     uint32_t from = record_at(p, i), bytes = n ? ends_of(p)[i + n - 1] - from : 0;
 
@@ -346,20 +347,20 @@ static void put_known(struct head_draft *d, const struct head_known *known, int6
     d->end[d->n++] = (uint16_t)d->bytes;
 }
 
-void head_draft_anew(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n)
+void head_page_draft_anew(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n)
 {
     struct head_known known;
 
     get_record(p, i, &known);
-    head_draft_init(d, &p->base.boot, &known.info);
+    head_page_draft_init(d, &p->base.boot, &known.info);
     for (uint32_t k = i; k < i + n; k++) {
         get_record(p, k, &known);
         put_known(d, &known, head_page_seen_ns(p)[k]);
     }
 }
 
-enum err head_draft_add(struct head_draft *d, struct head_texts *texts, struct head_known *now,
-                        const struct head_known *was, int64_t seen_ns)
+enum err head_page_draft_add(struct head_draft *d, struct head_texts *texts, struct head_known *now,
+                             const struct head_known *was, int64_t seen_ns)
 {
     uint64_t before = texts->bytes;
     enum err e = ERR_OK;
@@ -383,7 +384,7 @@ enum err head_draft_add(struct head_draft *d, struct head_texts *texts, struct h
     return ERR_OK;
 }
 
-enum err head_draft_page(const struct head_draft *d, struct head_page **out)
+enum err head_page_draft_finish(const struct head_draft *d, struct head_page **out)
 {
     size_t fixed = sizeof *d->seen_ns + sizeof *d->pid + sizeof *d->end;
     size_t odd = d->n & 1 ? sizeof *d->pid : 0;
@@ -409,8 +410,8 @@ static size_t cost_unless_same(struct str was, struct str is)
     return was.n == 0 || str_eq(was, is) ? 0 : head_text_cost(was.n);
 }
 
-void head_known_dropped(struct head_dropped *sum, const struct head_known *was,
-                        const struct proc_info *is, struct head_text_block *const *blocks)
+void head_page_dropped(struct head_dropped *sum, const struct head_known *was,
+                       const struct proc_info *is, struct head_text_block *const *blocks)
 {
     static const struct proc_info nothing;
     const struct proc_info *a = &was->info, *b = is ? is : &nothing;

@@ -79,32 +79,33 @@ void head_page_known(const struct head_page *p, uint32_t i, struct head_text_blo
 /* -- making; a draft has room as long as n < HEAD_PAGE -- */
 
 /* Empty, of a boot whose pages none is near: info is one that will be in it. */
-void head_draft_init(struct head_draft *d, const struct uuid *boot, const struct proc_info *info);
+void head_page_draft_init(struct head_draft *d, const struct uuid *boot,
+                          const struct proc_info *info);
 /* Empty, beside this page. */
-void head_draft_beside(struct head_draft *d, const struct head_page *p);
+void head_page_draft_beside(struct head_draft *d, const struct head_page *p);
 
 /* Behind what it has: n instances of the page that it is beside, from the i-th on. */
-void head_draft_copy(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n);
+void head_page_draft_copy(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n);
 /* Nothing but n instances of the page from the i-th on, at least 1, counted from the i-th. */
-void head_draft_anew(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n);
+void head_page_draft_anew(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n);
 /* Behind what it has.
  * now  its `info` is to be added; its numbers are set
  * was  one of the same pool that may have the same texts, which saves looking for them; all zero:
  *      none
  * Errors: those of head_texts_get (the draft is as it was) */
-NODISCARD enum err head_draft_add(struct head_draft *d, struct head_texts *texts,
-                                  struct head_known *now, const struct head_known *was,
-                                  int64_t seen_ns);
+NODISCARD enum err head_page_draft_add(struct head_draft *d, struct head_texts *texts,
+                                       struct head_known *now, const struct head_known *was,
+                                       int64_t seen_ns);
 
 /* With one reference, the caller's. Errors: ERR_NOMEM */
-NODISCARD enum err head_draft_page(const struct head_draft *d, struct head_page **out);
+NODISCARD enum err head_page_draft_finish(const struct head_draft *d, struct head_page **out);
 
 /* Bytes of the pool that may be of no use any more: of command lines, and of the rest. */
 struct head_dropped {
     uint64_t lines, about;
 };
 /* Adds what may be of no use when `was` is gone (is: NULL) or became *is: no less than what is. */
-void head_known_dropped(struct head_dropped *sum, const struct head_known *was,
-                        const struct proc_info *is, struct head_text_block *const *blocks);
+void head_page_dropped(struct head_dropped *sum, const struct head_known *was,
+                       const struct proc_info *is, struct head_text_block *const *blocks);
 
 #endif

@@ -1,21 +1,53 @@
-/* The readers' side of the head. */
+/* A published state of the head, shared by counting: whoever lets go last frees. */
+#include "collector/store/memtable/head_view.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/memtable/head_impl.h"
 #include "common/base/mem.h"
-#include "common/os/os.h"
+#include "common/base/search.h"
 
-struct head_state *head_view(struct head *h)
+/* -- letting go -- */
+
+void head_view_chunk_ref(struct head_chunk *c)
 {
-    struct head_state *s;
-
-    os_mutex_lock(h->lock);
-    s = h->state;
-    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-    os_mutex_unlock(h->lock);
-    return s;
+    atomic_fetch_add_explicit(&c->refs, 1, memory_order_relaxed);
 }
+
+void head_view_chunk_unref(struct head_chunk *c)
+{
+    if (c && atomic_fetch_sub(&c->refs, 1) == 1) {
+        for (uint32_t i = 0; i < c->n; i++) {
+            head_batch_destroy(c->at[i]);
+        }
+        mem_free(c);
+    }
+}
+
+void head_view_snap_unref(struct head_snap *s)
+{
+    if (s && atomic_fetch_sub(&s->refs, 1) == 1) {
+        for (size_t i = 0; i < s->n; i++) {
+            head_view_chunk_unref(s->parts[i].chunk);
+        }
+        head_infos_snap_unref(s->infos);
+        recent_columns_view_destroy(s->hots);
+        seqset_counts_unref(s->counts);
+        mem_free(s);
+    }
+}
+
+void head_view_release(struct head_state *s)
+{
+    if (s && atomic_fetch_sub(&s->refs, 1) == 1) {
+        for (size_t i = 0; i < s->n; i++) {
+            head_view_snap_unref(s->snaps[i]);
+        }
+        mem_free(s);
+    }
+}
+
+/* -- reading -- */
 
 size_t head_view_hosts(const struct head_state *s)
 {
@@ -36,22 +68,10 @@ static int name_order(const struct head_seen *seen, const char *name, const stru
 
 size_t head_view_find(const struct head_state *s, const char *name, const struct uuid *id)
 {
-    size_t lo = 0, hi = s->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int c = name_order(&s->snaps[mid]->seen, name, id);
-
-        if (c == 0) {
-            return mid;
-        }
-        if (c < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return s->n;
+    SEARCH_LOWER(i, s->n, name_order(&s->snaps[i]->seen, name, id) < 0);
+    return i < s->n && name_order(&s->snaps[i]->seen, name, id) == 0 ? i : s->n;
 }
 
 const struct head_batch *head_view_batch(const struct head_state *s, size_t host, uint64_t stream,
@@ -74,10 +94,7 @@ const struct head_batch *head_view_batch(const struct head_state *s, size_t host
 const struct recent_columns *head_view_hot(const struct head_state *s, size_t host,
                                            const struct head_batch *b)
 {
-    const struct head_hots *hots = s->snaps[host]->hots;
-    uint64_t i = hots ? b->hot - hots->first : 0;
-
-    return hots && b->hot && i < hots->n ? hots->at[i / HEAD_RECENT]->at[i % HEAD_RECENT] : NULL;
+    return recent_columns_view_at(s->snaps[host]->hots, b->hot);
 }
 
 static int by_time(const void *a, const void *b)

@@ -12,7 +12,10 @@
 #include "collector/store/memtable/recent_columns.h"
 
 #include <endian.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
+#include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/varint.h"
 
@@ -436,4 +439,175 @@ enum err recent_columns_read(const struct recent_columns *hot, uint64_t metrics,
     out->columns = columns;
     out->n_columns = n;
     return ERR_OK;
+}
+
+/* -- which are kept: those of a host's newest arrivals, in small blocks that come and go as a
+ * whole. Readers hold the blocks of their state; whoever lets go of a block last frees it. -- */
+
+#define SILENT_NS (60 * CLK_S) /* silent for so long beyond RECENT_COLUMNS_NS */
+
+struct recent_columns_block {
+    atomic_uint refs;
+    uint32_t n;          /* the writer's; readers use their view's */
+    int64_t received_ns; /* of the newest */
+    size_t bytes;
+    struct recent_columns *at[RECENT_COLUMNS_BLOCK];
+};
+
+struct recent_columns_view {
+    uint64_t first, n; /* forms */
+    size_t n_at;
+    struct recent_columns_block *at[];
+};
+
+static void block_unref(struct recent_columns_block *x)
+{
+    if (atomic_fetch_sub(&x->refs, 1) == 1) {
+        for (uint32_t i = 0; i < x->n; i++) {
+            recent_columns_destroy(x->at[i]);
+        }
+        mem_free(x);
+    }
+}
+
+/* The oldest n blocks go. */
+static void ring_drop(struct recent_columns_total *t, struct recent_columns_ring *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        r->bytes -= r->at[i]->bytes;
+        t->bytes -= r->at[i]->bytes;
+        block_unref(r->at[i]);
+    }
+    r->n -= n;
+    r->first += n * RECENT_COLUMNS_BLOCK;
+    if (r->n) {
+        memmove(r->at, r->at + n, r->n * sizeof(struct recent_columns_block *));
+    }
+}
+
+/* The block that takes the next one; NULL: no memory. */
+static struct recent_columns_block *block_get(struct recent_columns_ring *r)
+{
+    struct recent_columns_block *x = r->n ? r->at[r->n - 1] : NULL;
+
+    if (x && x->n < RECENT_COLUMNS_BLOCK) {
+        return x;
+    }
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? r->cap * 2 : 4;
+        struct recent_columns_block **grown =
+            mem_realloc_array(r->at, cap, sizeof(struct recent_columns_block *));
+
+        if (!grown) {
+            return NULL;
+        }
+        r->at = grown;
+        r->cap = cap;
+    }
+    x = mem_zalloc(sizeof *x);
+    if (x) {
+        atomic_init(&x->refs, 1);
+        r->at[r->n++] = x;
+    }
+    return x;
+}
+
+/* The newest arrival. A clock that was set back is followed: nothing else comes so late. */
+static int64_t newest_of(int64_t newest_ns, int64_t received_ns)
+{
+    return received_ns > newest_ns || received_ns < newest_ns - RECENT_COLUMNS_NS ? received_ns
+                                                                                  : newest_ns;
+}
+
+/* Also what came before the clock was set back. */
+static bool is_old(const struct recent_columns_ring *r, const struct recent_columns_block *x)
+{
+    return x->received_ns < r->newest_ns - RECENT_COLUMNS_NS || x->received_ns > r->newest_ns;
+}
+
+/* How many blocks at the beginning are too old or too much; the last one stays. */
+static size_t passed(const struct recent_columns_ring *r)
+{
+    size_t bytes = r->bytes, n = 0;
+
+    while (n + 1 < r->n && (bytes > RECENT_COLUMNS_HOST_BYTES || is_old(r, r->at[n]))) {
+        bytes -= r->at[n++]->bytes;
+    }
+    return n;
+}
+
+uint64_t recent_columns_keep(struct recent_columns_total *t, struct recent_columns_ring *r,
+                             struct recent_columns *hot, int64_t received_ns)
+{
+    size_t bytes = hot ? recent_columns_bytes(hot) : 0;
+    struct recent_columns_block *x = hot && t->bytes + bytes <= t->bytes_max ? block_get(r) : NULL;
+    uint64_t number = 0;
+
+    r->first = r->first ? r->first : 1;
+    r->newest_ns = newest_of(r->newest_ns, received_ns);
+    t->newest_ns = newest_of(t->newest_ns, received_ns);
+    if (x) {
+        x->at[x->n++] = hot;
+        x->bytes += bytes;
+        x->received_ns = received_ns > x->received_ns ? received_ns : x->received_ns;
+        r->bytes += bytes;
+        t->bytes += bytes;
+        number = r->first + (r->n - 1) * RECENT_COLUMNS_BLOCK + x->n - 1;
+    } else {
+        t->left_out += hot != NULL;
+        recent_columns_destroy(hot);
+    }
+    ring_drop(t, r, passed(r));
+    return number;
+}
+
+bool recent_columns_rest(struct recent_columns_total *t, struct recent_columns_ring *r)
+{
+    if (r->n == 0 || r->newest_ns >= t->newest_ns - RECENT_COLUMNS_NS - SILENT_NS) {
+        return false;
+    }
+    ring_drop(t, r, r->n);
+    return true;
+}
+
+void recent_columns_fini(struct recent_columns_total *t, struct recent_columns_ring *r)
+{
+    ring_drop(t, r, r->n);
+    mem_free(r->at);
+}
+
+struct recent_columns_view *recent_columns_view_create(const struct recent_columns_ring *r)
+{
+    struct recent_columns_view *hots =
+        r->n ? mem_alloc(sizeof *hots + r->n * sizeof(struct recent_columns_block *)) : NULL;
+
+    if (!hots) {
+        return NULL;
+    }
+    hots->first = r->first;
+    hots->n = (r->n - 1) * RECENT_COLUMNS_BLOCK + r->at[r->n - 1]->n;
+    hots->n_at = r->n;
+    for (size_t i = 0; i < r->n; i++) {
+        hots->at[i] = r->at[i];
+        atomic_fetch_add_explicit(&r->at[i]->refs, 1, memory_order_relaxed);
+    }
+    return hots;
+}
+
+void recent_columns_view_destroy(struct recent_columns_view *hots)
+{
+    for (size_t i = 0; hots && i < hots->n_at; i++) {
+        block_unref(hots->at[i]);
+    }
+    mem_free(hots);
+}
+
+const struct recent_columns *recent_columns_view_at(const struct recent_columns_view *hots,
+                                                    uint64_t number)
+{
+    uint64_t i = hots && number ? number - hots->first : 0;
+
+    return hots && number && i < hots->n
+               ? hots->at[i / RECENT_COLUMNS_BLOCK]->at[i % RECENT_COLUMNS_BLOCK]
+               : NULL;
 }

@@ -6,12 +6,14 @@
  * Bytes, one pack: u8 format, u8 plain; then numbers as in rest_value.c. */
 #include "collector/store/meta/loss_sum.h"
 
-#include "collector/store/meta/meta_impl.h"
-#include "collector/store/store.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
+
+#define FORMAT 1u
 
 #define COUNT_BYTES  5u /* the least of one */
 #define STREAM_BYTES 12u
@@ -19,8 +21,8 @@
 
 struct sums {
     struct loss_sum a;
-    struct rest_count counts[META_COUNTS_MAX];
-    struct rest_stream streams[META_STREAMS_MAX];
+    struct rest_count counts[LOSS_SUM_COUNTS_MAX];
+    struct rest_stream streams[LOSS_SUM_STREAMS_MAX];
 };
 
 /* -- adding up -- */
@@ -38,7 +40,7 @@ static void add_count(struct sums *s, const struct ledger_row *row, const struct
             *at = i + 1;
         }
     }
-    if (!c && s->a.n_counts == META_COUNTS_MAX) {
+    if (!c && s->a.n_counts == LOSS_SUM_COUNTS_MAX) {
         s->a.plain = false;
         return;
     }
@@ -108,7 +110,7 @@ static void add_number(struct sums *s, const struct batch_head *h, const int64_t
         *r = s->streams[--s->a.n_streams];
         i = 0; /* it may touch another one now */
     }
-    if (s->a.n_streams == META_STREAMS_MAX) {
+    if (s->a.n_streams == LOSS_SUM_STREAMS_MAX) {
         s->a.plain = false;
         return;
     }
@@ -126,7 +128,7 @@ static void add_batch(struct sums *s, const struct batch *b)
         return;
     }
     if (!bare) {
-        store_span(b, 0, &span_ns[0], &span_ns[1]);
+        batch_time_span(b, 0, &span_ns[0], &span_ns[1]);
         s->a.first_ns = !s->a.batches || span_ns[0] < s->a.first_ns ? span_ns[0] : s->a.first_ns;
         s->a.last_ns = span_ns[1] > s->a.last_ns ? span_ns[1] : s->a.last_ns;
     }
@@ -157,7 +159,7 @@ static void put_sums(struct buf *b, const struct sums *s)
 {
     const struct loss_sum *a = &s->a;
 
-    buf_put_u8(b, META_FORMAT);
+    buf_put_u8(b, FORMAT);
     buf_put_u8(b, a->plain);
     buf_put_varint(b, a->batches);
     buf_put_varint(b, a->ticks);
@@ -184,7 +186,7 @@ static void put_sums(struct buf *b, const struct sums *s)
     }
 }
 
-enum err meta_sums_encode(struct buf *out, const struct host_window *hw)
+enum err loss_sum_encode(struct buf *out, const struct host_window *hw)
 {
     struct sums *s = mem_zalloc(sizeof *s);
 
@@ -200,7 +202,7 @@ enum err meta_sums_encode(struct buf *out, const struct host_window *hw)
     return out->bad;
 }
 
-enum err meta_told_make(void **told, size_t *n, const struct batch *b)
+enum err loss_sum_told_make(void **told, size_t *n, const struct batch *b)
 {
     struct window_rest rest = {.batch = *b};
     const struct host_window hw = {.n_rests = 1, .rests = &rest};
@@ -208,8 +210,8 @@ enum err meta_told_make(void **told, size_t *n, const struct batch *b)
     enum err e;
 
     *told = NULL;
-    buf_init(&raw, META_TOLD_MAX);
-    e = meta_sums_encode(&raw, &hw);
+    buf_init(&raw, LOSS_SUM_TOLD_MAX);
+    e = loss_sum_encode(&raw, &hw);
     if (!e && raw.p[PLAIN_AT]) {
         *told = mem_dup(raw.p, raw.n);
         *n = raw.n;
@@ -230,7 +232,7 @@ static int64_t get_stamp(struct cur *c, int64_t base_ns)
 {
     int64_t ns = sum(base_ns, cur_svarint(c));
 
-    if (ns < 0 || ns > STORE_STAMP_MAX) {
+    if (ns < 0 || ns > WINDOW_STAMP_MAX) {
         c->bad = true;
         return 0;
     }
@@ -315,7 +317,7 @@ enum err loss_sum_decode(struct loss_sum *out, struct arena *memory, const uint8
     enum err e = ERR_OK;
     uint64_t flags;
 
-    if (!c.bad && format != META_FORMAT) {
+    if (!c.bad && format != FORMAT) {
         return ERR_VERSION;
     }
     a.batches = cur_varint(&c);
@@ -336,7 +338,7 @@ enum err loss_sum_decode(struct loss_sum *out, struct arena *memory, const uint8
     return ERR_OK;
 }
 
-enum err meta_told_read(const void *told, size_t n, struct arena *memory, struct loss_sum *out)
+enum err loss_sum_told_read(const void *told, size_t n, struct arena *memory, struct loss_sum *out)
 {
     return loss_sum_decode(out, memory, told, n);
 }

@@ -1,8 +1,11 @@
 /* What the host's batches told of themselves: of sealed windows that lie inside the range and were
  * without losses the account, which is one small value; of all others the rests, batch by batch.
  * Batches of the head come by their accounts too, or whole. Patches come where their stamps say. */
-#include "collector/store/meta/meta_value.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/meta/loss_sum.h"
+#include "collector/store/meta/meta.h"
 #include "collector/store/read/store_unread.h"
+#include "collector/store/read/store_view.h"
 #include "collector/store/read/store_windows.h"
 #include "common/base/mem.h"
 #include "common/os/deadline.h"
@@ -24,7 +27,7 @@ struct accounts {
 static enum err left_out(struct accounts *x, enum store_unread_kind kind, int64_t t0_ns,
                          int64_t t1_ns, enum err e)
 {
-    store_unread(x->v, x->host, x->range->used, kind, t0_ns, t1_ns, e);
+    store_view_unread(x->v, x->host, x->range->used, kind, t0_ns, t1_ns, e);
     return deadline_passed(x->range->deadline) ? ERR_TIMEOUT : ERR_OK;
 }
 
@@ -50,7 +53,7 @@ static bool wanted(const struct accounts *x, const struct window_rest *r, int64_
                    int64_t t1_ns)
 {
     return t0_ns < x->range->until_ns && t1_ns >= x->range->since_ns &&
-           head_made(t1_ns, &r->clock, r->received_ns) >= x->range->made_since_ns;
+           batch_time_made(t1_ns, &r->clock, r->received_ns) >= x->range->made_since_ns;
 }
 
 /* *from_ns: what cannot be read (*unread) comes no earlier. */
@@ -67,7 +70,7 @@ static enum err give_rests(struct accounts *x, struct meta_reader *r, int64_t *f
                                       .received_ns = rest->received_ns};
         int64_t t0_ns, t1_ns;
 
-        head_span(b.batch, b.received_ns, &t0_ns, &t1_ns);
+        batch_time_span(b.batch, b.received_ns, &t0_ns, &t1_ns);
         *from_ns = t0_ns > *from_ns ? t0_ns : *from_ns;
         e = wanted(x, rest, t0_ns, t1_ns) ? x->each(x->ctx, &b) : ERR_OK;
     }
@@ -121,7 +124,7 @@ static enum err take_told(struct accounts *x, const struct head_batch *b)
         return ERR_NOTFOUND;
     }
     arena_reset(&x->values);
-    e = meta_told_read(b->told, b->told_n, &x->values, &a);
+    e = loss_sum_told_read(b->told, b->told_n, &x->values, &a);
     return e ? e : x->each_account(x->ctx, &a);
 }
 

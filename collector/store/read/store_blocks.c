@@ -2,11 +2,12 @@
 
 #include <stdlib.h>
 
-#include "collector/store/meta/meta_value.h"
+#include "collector/store/batch_time.h"
+#include "collector/store/meta/meta.h"
 #include "collector/store/read/store_unread.h"
+#include "collector/store/read/store_view.h"
 #include "collector/store/read/store_windows.h"
-#include "collector/store/segment/raw_value.h"
-#include "collector/store/store_impl.h"
+#include "collector/store/segment/raw.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/deadline.h"
@@ -91,7 +92,7 @@ static void add_sealed(struct scan *s, enum source_kind kind, const struct store
     }
 }
 
-/* Behind this nothing of the batch is wanted. Not head_made: what is asked for goes by the
+/* Behind this nothing of the batch is wanted. Not batch_time_made: what is asked for goes by the
  * corrected stamps of what is inside, also where they are later than the arrival. */
 static bool made_before(const struct scan *s, int64_t t1_ns, const struct host_offset *clock)
 {
@@ -151,8 +152,8 @@ static bool outside(const struct scan *s, int64_t t0_ns, int64_t t1_ns,
 /* What cannot be read begins no earlier than that. */
 static void left_out(const struct scan *s, const struct source *from, int64_t first_ns, enum err e)
 {
-    store_unread(s->v, s->host, s->range->used, STORE_UNREAD_SEGMENT, first_ns, from->sealed->t1_ns,
-                 e);
+    store_view_unread(s->v, s->host, s->range->used, STORE_UNREAD_SEGMENT, first_ns,
+                      from->sealed->t1_ns, e);
 }
 
 static bool is_late(const struct scan *s)
@@ -194,7 +195,7 @@ static enum err flow_next(struct scan *s, struct flow *f)
         if (!e) {
             f->stream = f->rest->batch.head.stream;
             f->seq = f->rest->batch.head.seq;
-            store_span(&f->rest->batch, f->rest->received_ns, &f->when_ns, &t1_ns);
+            batch_time_span(&f->rest->batch, f->rest->received_ns, &f->when_ns, &t1_ns);
         }
     } while (!e && outside(s, f->when_ns, t1_ns, &f->rest->clock));
     if (e == ERR_NOTFOUND) { /* the host has nothing of that sort there */
@@ -276,7 +277,8 @@ static enum err give_batch(struct scan *s, const struct head_batch *kept)
     enum err e = store_view_decode(s->v, &b, s->range->metrics, kept);
 
     if (store_unread_is_batch(e)) {
-        store_unread(s->v, s->host, s->range->used, STORE_UNREAD_LOG, kept->t0_ns, kept->t1_ns, e);
+        store_view_unread(s->v, s->host, s->range->used, STORE_UNREAD_LOG, kept->t0_ns, kept->t1_ns,
+                          e);
         return ERR_OK;
     }
     if (!e) {

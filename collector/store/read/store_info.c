@@ -4,9 +4,9 @@
 #include "collector/store/memtable/head_info.h"
 #include "collector/store/read/store_lookup.h"
 #include "collector/store/read/store_unread.h"
-#include "collector/store/store_impl.h"
+#include "collector/store/read/store_view.h"
 
-uint32_t store_view_unlisted(const struct store_view *v)
+uint32_t store_info_unlisted(const struct store_view *v)
 {
     return v->unlisted;
 }
@@ -17,7 +17,7 @@ static void unlisted(const struct store_view *v, size_t host, int64_t since_ns, 
     struct store_view *own = (struct store_view *)v; /* it is one thread's at a time */
 
     own->unlisted++;
-    store_unread(v, host, NULL, STORE_UNREAD_CATALOGUE, since_ns, until_ns, e);
+    store_view_unread(v, host, NULL, STORE_UNREAD_CATALOGUE, since_ns, until_ns, e);
 }
 
 static bool known(const struct store_view *v, size_t host, const struct uuid *boot,

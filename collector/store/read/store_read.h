@@ -7,7 +7,7 @@
 
 #include "collector/store/meta/loss_sum.h"
 #include "collector/store/rollup/cell.h"
-#include "collector/store/store.h"
+#include "collector/store/store_conf.h"
 #include "collector/store/store_used.h"
 
 struct deadline;
@@ -155,8 +155,8 @@ NODISCARD enum err store_scan_cells(const struct store_view *v, size_t host,
 struct store_gone {
     int64_t since_ns, until_ns;
 };
-NODISCARD enum err store_rows_gone(const struct store_view *v, size_t host, int64_t since_ns,
-                                   int64_t until_ns, struct store_gone *out);
+NODISCARD enum err store_cells_gone(const struct store_view *v, size_t host, int64_t since_ns,
+                                    int64_t until_ns, struct store_gone *out);
 
 /* Sums of what the host's batches told of themselves, for windows that lie inside the range and
  * need no closer look: `each_account`; all other batches of the range come as blocks. */
@@ -167,7 +167,7 @@ store_scan_accounts(const struct store_view *v, size_t host, const struct store_
 
 /* Every instance of the host alive in [since, until), from head and catalogue; each once, with the
  * newest that is known of it. Valid during the call. Days of the catalogue that cannot be read are
- * left out: store_view_unlisted. Errors: ERR_NOMEM, ERR_FULL (more than a catalogue_find gives),
+ * left out: store_info_unlisted. Errors: ERR_NOMEM, ERR_FULL (more than a catalogue_find gives),
  * what `each` gives */
 struct store_instances {
     int64_t since_ns, until_ns;
@@ -193,7 +193,7 @@ bool store_info_brief(const struct store_view *v, size_t host, const struct uuid
 void store_info_want(const struct store_view *v, size_t host, const struct proc_key *keys,
                      size_t n);
 /* How often names and lives may be missing: the catalogue was unreadable, gone or had too much. */
-uint32_t store_view_unlisted(const struct store_view *v);
+uint32_t store_info_unlisted(const struct store_view *v);
 bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid,
                        struct proc_info *out);
 

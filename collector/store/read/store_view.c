@@ -1,51 +1,11 @@
-#include "collector/store/read/store_read.h"
+#include "collector/store/read/store_view.h"
 
 #include "collector/store/read/store_lookup.h"
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/seg_readahead.h"
-#include "collector/store/store_impl.h"
+#include "common/base/clk.h"
 #include "common/base/mem.h"
-
-void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
-{
-    head_span(b, now_ns, t0_ns, t1_ns);
-}
-
-bool store_differs(struct store *s, const char *host_name, const struct batch_head *key,
-                   const void *bytes, size_t n)
-{
-    struct head_state *state = head_view(store_head(s));
-    size_t host = head_view_find(state, host_name, &key->host);
-    const struct head_batch *kept =
-        host < head_view_hosts(state) ? head_view_batch(state, host, key->stream, key->seq) : NULL;
-    bool same = !kept || kept->n == n;
-
-    if (kept && same) {
-        struct buf room;
-        const void *held;
-
-        buf_init(&room, WAL_RECORD_MAX);
-        same = head_batch_bytes(kept, &room, &held) || memcmp(held, bytes, n) == 0;
-        buf_fini(&room);
-    }
-    head_view_release(state);
-    return !same;
-}
-
-bool store_last_boot(struct store *s, const char *host_name, const struct uuid *host,
-                     struct uuid *boot, int64_t *received_ns)
-{
-    struct head_state *state = head_view(store_head(s));
-    size_t i = head_view_find(state, host_name, host);
-    bool found = i < head_view_hosts(state);
-
-    if (found) {
-        *boot = head_view_host(state, i)->boot;
-        *received_ns = head_view_host(state, i)->received_ns;
-    }
-    head_view_release(state);
-    return found;
-}
+#include "common/os/os.h"
 
 static void fill(struct store_host *out, const struct head_seen *seen)
 {
@@ -235,4 +195,34 @@ enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, i
     }
     mem_free(list);
     return e;
+}
+
+/* -- what the disk does not give -- */
+
+#define TOLD_NS (600 * CLK_S) /* one sentence in so long: the figures count all */
+
+/* Whether it is time for another sentence; whoever is told so says it. */
+static bool is_due(struct store_reading *r)
+{
+    int64_t now_ns = os_mono_ns(), told_ns = atomic_load(&r->told_ns);
+
+    return (!told_ns || now_ns - told_ns >= TOLD_NS) &&
+           atomic_compare_exchange_strong(&r->told_ns, &told_ns, now_ns);
+}
+
+void store_view_unread(const struct store_view *v, size_t host, struct store_used *used,
+                       enum store_unread_kind kind, int64_t first_ns, int64_t last_ns, enum err e)
+{
+    struct store_reading *r = &v->store->reading;
+    const struct store_conf *conf = &v->store->conf;
+    const struct store_unread_what what = {v->hosts[host].name, kind, first_ns, last_ns, e};
+
+    if (used) {
+        used->damaged++;
+        store_used_hole_add(&used->holes, first_ns, last_ns);
+    }
+    atomic_fetch_add_explicit(&r->unread[kind], 1, memory_order_relaxed);
+    if (conf->on_unread && is_due(r)) {
+        conf->on_unread(conf->ctx, &what);
+    }
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "collector/store/read/store_unread.h"
+#include "collector/store/read/store_view.h"
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 
@@ -172,8 +173,8 @@ static enum err left_out(const struct store_view *v, size_t host, struct store_u
     bool before = info->t1_ns < first_ns;
 
     used = before || is_covered(beside->covered, info) ? NULL : used;
-    store_unread(v, host, used, STORE_UNREAD_SEGMENT,
-                 used && first_ns > info->t0_ns ? first_ns : info->t0_ns, info->t1_ns, why);
+    store_view_unread(v, host, used, STORE_UNREAD_SEGMENT,
+                      used && first_ns > info->t0_ns ? first_ns : info->t0_ns, info->t1_ns, why);
     return before ? ERR_OK : broken_add(beside, memory, info);
 }
 

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_WINDOWS_H
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_WINDOWS_H
 
-#include "collector/store/store_impl.h"
+#include "collector/store/read/store_view.h"
 #include "common/base/arena.h"
 
 /* A host in one window of one segment; valid as long as the view. */

@@ -5,7 +5,9 @@
 
 #include <stdlib.h>
 
+#include "collector/store/segment/seg_format.h"
 #include "common/base/cur.h"
+#include "common/base/varint.h"
 
 /* On disk, in a row's first byte. */
 enum {
@@ -24,12 +26,12 @@ enum { TABLE_WHOLE = 1 << 0, TABLE_FLAGS = (1 << 1) - 1 };
 #define ROW_LEAST 3u /* bytes of a row */
 
 /* a - b of stamps, whatever they are. */
-static int64_t diff(int64_t a, int64_t b)
+static int64_t table_diff(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-static int64_t plus(int64_t a, uint64_t b)
+static int64_t table_plus(int64_t a, uint64_t b)
 {
     return (int64_t)((uint64_t)a + b);
 }
@@ -45,10 +47,10 @@ static void put_buckets(struct buf *out, const struct tier *t, const struct tier
     for (uint32_t i = 0; i < part->n_buckets; i++) {
         const struct tier_bucket *b = &t->buckets[part->first_bucket + i];
 
-        buf_put_svarint(out, diff(b->first_wall_ns, wall));
-        buf_put_svarint(out, diff(b->first_wall_ns, b->begin_ns));
-        buf_put_varint(out, (uint64_t)diff(b->last_wall_ns, b->first_wall_ns));
-        buf_put_svarint(out, diff(diff(b->last_mono_ns, b->span_mono_ns), mono));
+        buf_put_svarint(out, table_diff(b->first_wall_ns, wall));
+        buf_put_svarint(out, table_diff(b->first_wall_ns, b->begin_ns));
+        buf_put_varint(out, (uint64_t)table_diff(b->last_wall_ns, b->first_wall_ns));
+        buf_put_svarint(out, table_diff(table_diff(b->last_mono_ns, b->span_mono_ns), mono));
         buf_put_varint(out, (uint64_t)b->span_mono_ns);
         buf_put_varint(out, b->ticks - 1);
         wall = b->last_wall_ns;
@@ -95,8 +97,8 @@ static void put_row(struct buf *out, const struct tier *t, const struct tier_row
     }
     if (!full) {
         buf_put_varint(out, row->first_bucket - part->first_bucket);
-        buf_put_varint(out, (uint64_t)diff(row->first_ns, first->first_wall_ns));
-        buf_put_varint(out, (uint64_t)diff(last->last_wall_ns, row->last_ns));
+        buf_put_varint(out, (uint64_t)table_diff(row->first_ns, first->first_wall_ns));
+        buf_put_varint(out, (uint64_t)table_diff(last->last_wall_ns, row->last_ns));
         if (!row->instances) {
             buf_put_varint(out, row->n_buckets - 1);
             buf_put_varint(out, first->ticks - row->first_count);
@@ -130,13 +132,13 @@ static bool get_bucket(struct cur *c, struct tier_bucket *b, const struct tier *
     uint64_t span, ticks;
     int64_t rest;
 
-    b->first_wall_ns = plus(*wall, (uint64_t)cur_svarint(c));
-    b->begin_ns = diff(b->first_wall_ns, cur_svarint(c));
-    b->last_wall_ns = plus(b->first_wall_ns, cur_varint(c));
-    rest = plus(*mono, (uint64_t)cur_svarint(c));
+    b->first_wall_ns = table_plus(*wall, (uint64_t)cur_svarint(c));
+    b->begin_ns = table_diff(b->first_wall_ns, cur_svarint(c));
+    b->last_wall_ns = table_plus(b->first_wall_ns, cur_varint(c));
+    rest = table_plus(*mono, (uint64_t)cur_svarint(c));
     span = cur_varint(c);
     ticks = cur_varint(c);
-    b->last_mono_ns = plus(rest, span);
+    b->last_mono_ns = table_plus(rest, span);
     b->span_mono_ns = (int64_t)span;
     b->ticks = (uint32_t)ticks + 1;
     if (c->bad || ticks >= UINT32_MAX || b->span_mono_ns < 0 || b->last_mono_ns < rest ||
@@ -237,8 +239,8 @@ static bool get_place(struct cur *c, const struct tier *t, struct tier_row *row)
         first_gap >= first->ticks || last_gap >= last->ticks) {
         return false;
     }
-    row->first_ns = plus(first->first_wall_ns, after);
-    row->last_ns = diff(last->last_wall_ns, (int64_t)before);
+    row->first_ns = table_plus(first->first_wall_ns, after);
+    row->last_ns = table_diff(last->last_wall_ns, (int64_t)before);
     row->first_count = first->ticks - (uint32_t)first_gap;
     row->last_count = last->ticks - (uint32_t)last_gap;
     return row->last_ns >= row->first_ns && (more || row->first_count == row->last_count) &&
@@ -282,7 +284,7 @@ static bool get_row(struct cur *c, const struct tier *t, struct tier_row *row,
             return false;
         }
     } else {
-        row->id.pid = (uint32_t)plus(prev->id.pid, (uint64_t)cur_svarint(c));
+        row->id.pid = (uint32_t)table_plus(prev->id.pid, (uint64_t)cur_svarint(c));
         row->id.start = prev->id.start + (uint64_t)cur_svarint(c);
     }
     if (flags & ROW_FULL) {
@@ -484,4 +486,502 @@ enum err tier_value_get_texts(struct tier_row *rows, size_t n_rows, struct arena
         }
     }
     return c.bad || cur_left(&c) ? ERR_CORRUPT : ERR_OK;
+}
+
+/* A column of cells. Count and stamps follow from the rows; what is left is, for an exact row's
+ * cells one after the other,
+ *
+ *   counter   the first value; growth, and of its parts the smallest and the largest
+ *   gauge     the last value; least, greatest and sum
+ *
+ * in sections, because like bytes beside like are what compresses: bases, a bit per cell (0:
+ * nothing moved), then the numbers of the cells that moved. Each number is told as its distance
+ * from where the others say that it must be, mostly zero or small: min and max of growths lie
+ * around their mean or at the ends; a gauge's extremes are mostly the values at its ends, and with
+ * two values the sum is a multiple of their difference.
+ *
+ * Columns with falling counters or huge values are written plainly. All arithmetic is modulo 2^64,
+ * so reading needs no bounds but those of the bytes. */
+
+/* In the first byte. */
+enum { COLUMN_PLAIN = 1 << 0, COLUMN_FLAGS = (1 << 1) - 1 };
+
+enum { SEC_BASE, SEC_MAP, SEC_LAST, SEC_MIN, SEC_MAX, SEC_SUM, SEC_FOLDED, SECTIONS };
+
+#define GAUGE_SAFE (INT64_C(1) << 46) /* values below, */
+#define COUNT_SAFE (1u << 15)         /* so many of them, are told by distance */
+
+static inline uint64_t column_unzigzag(uint64_t u)
+{
+    return u >> 1 ^ (0 - (u & 1));
+}
+
+static int64_t column_times(int64_t v, uint64_t count)
+{
+    int64_t r;
+
+    if (count > INT64_MAX || __builtin_mul_overflow(v, (int64_t)count, &r)) {
+        return v < 0 ? INT64_MIN : v ? INT64_MAX : 0;
+    }
+    return r;
+}
+
+/* Growths inside the i-th cell of a counter's row. */
+static uint64_t column_growths(const struct cell *c, uint32_t i)
+{
+    return c->count - (i == 0);
+}
+
+/* -- writing -- */
+
+struct writing {
+    uint8_t *sec[SECTIONS], *end[SECTIONS]; /* each section has room for what it can need */
+    bool counter, plain;
+    uint64_t scale;
+    unsigned n_bits; /* in the map's last byte */
+};
+
+#define NUMBER_MAX 10u /* bytes */
+#define FOLDED_MAX (5 * NUMBER_MAX)
+
+static inline void column_put(struct writing *w, unsigned sec, uint64_t v)
+{
+    uint8_t *p = w->end[sec];
+
+    while (v >= 0x80) {
+        *p++ = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    *p++ = (uint8_t)v;
+    w->end[sec] = p;
+}
+
+static inline void put_signed(struct writing *w, unsigned sec, int64_t v)
+{
+    column_put(w, sec, varint_zigzag((uint64_t)v));
+}
+
+static uint64_t column_gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static void scale_by(struct writing *w, int64_t value)
+{
+    uint64_t v = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+
+    if (w->scale != 1 && v) {
+        w->scale = w->scale && v % w->scale == 0 ? w->scale : column_gcd(w->scale, v);
+    }
+}
+
+static bool column_moved(const struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
+{
+    if (w->counter) {
+        return column_growths(c, i) && (c->last != prev || c->min || c->max);
+    }
+    return c->last != prev || c->min != c->last || c->max != c->last;
+}
+
+/* Whether the cell keeps the rules that distances are made by; looks for a scale too. */
+static bool is_regular(struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
+{
+    if (w->counter) {
+        uint64_t k = column_growths(c, i);
+
+        scale_by(w, c->first);
+        scale_by(w, c->last);
+        scale_by(w, c->min);
+        scale_by(w, c->max);
+        return c->last >= prev && c->min >= 0 && c->max >= c->min &&
+               (k > 1 || (c->min == c->max && (!k || c->max == cell_growth(prev, c->last)))) &&
+               c->max <= cell_growth(prev, c->last) &&
+               (!k || (uint64_t)c->min <= (uint64_t)cell_growth(prev, c->last) / k);
+    }
+    scale_by(w, c->last);
+    scale_by(w, c->min);
+    scale_by(w, c->max);
+    scale_by(w, c->sum);
+    return c->min > -GAUGE_SAFE && c->max < GAUGE_SAFE && c->last >= c->min && c->last <= c->max &&
+           c->count < COUNT_SAFE;
+}
+
+/* Of every exact row the cells, one after the other. */
+typedef void cell_visit(struct writing *w, const struct cell *c, uint32_t i, int64_t prev);
+
+static const struct cell *each_cell(struct writing *w, const struct tier *t, unsigned metric,
+                                    cell_visit *visit)
+{
+    const struct cell *c = t->columns[metric];
+
+    for (size_t r = 0; r < t->n_rows && !t->rows[r].instances; r++) {
+        if (!(t->rows[r].mask & METRIC_BIT(metric))) {
+            continue;
+        }
+        for (uint32_t i = 0; i < t->rows[r].n_buckets; i++, c++) {
+            visit(w, c, i, w->counter ? c->first : i ? c[-1].last : c->last);
+        }
+    }
+    return c;
+}
+
+static void column_look(struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
+{
+    if (i == 0 || column_moved(w, c, i, prev)) { /* others repeat what was seen */
+        w->plain |= !is_regular(w, c, i, prev);
+    }
+}
+
+static void put_bit(struct writing *w, bool bit)
+{
+    if (w->n_bits == 0) {
+        *w->end[SEC_MAP]++ = 0;
+    }
+    w->end[SEC_MAP][-1] |= (uint8_t)(bit << w->n_bits);
+    w->n_bits = (w->n_bits + 1) & 7;
+}
+
+/* v between lo and hi, as the distance from the nearer end. */
+static uint64_t from_ends(uint64_t v, uint64_t lo, uint64_t hi)
+{
+    uint64_t x = v - lo, y = hi - v;
+
+    return x <= y ? x << 1 : y << 1 | 1;
+}
+
+static void put_counter(struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
+{
+    uint64_t growth = ((uint64_t)c->last - (uint64_t)prev), k = column_growths(c, i);
+    uint64_t min = (uint64_t)c->min, max = (uint64_t)c->max;
+
+    if (w->plain) {
+        column_put(w, SEC_LAST, varint_zigzag(growth));
+        column_put(w, SEC_MIN, varint_zigzag(min));
+        column_put(w, SEC_MAX, varint_zigzag(max));
+        return;
+    }
+    growth /= w->scale;
+    min /= w->scale;
+    max /= w->scale;
+    column_put(w, SEC_LAST, growth);
+    if (k > 1) {
+        column_put(w, SEC_MIN, min);
+        column_put(w, SEC_MAX,
+                   from_ends(max, (growth - min + k - 2) / (k - 1), growth - min * (k - 1)));
+    }
+}
+
+static void put_gauge(struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
+{
+    int64_t scale = (int64_t)w->scale, last = c->last / scale, min = c->min / scale;
+    int64_t max = c->max / scale, before = prev / scale;
+    int64_t lo = before < last ? before : last, hi = before < last ? last : before;
+    uint64_t rest, step;
+
+    if (w->plain) {
+        column_put(w, SEC_LAST, varint_zigzag((uint64_t)c->last - (uint64_t)prev));
+        put_signed(w, SEC_MIN, c->min);
+        put_signed(w, SEC_MAX, c->max);
+        put_signed(w, SEC_SUM, c->sum);
+        return;
+    }
+    if (i > 0) {
+        put_signed(w, SEC_LAST, last - before);
+    }
+    if (c->count < 2) {
+        return;
+    }
+    put_signed(w, SEC_MIN, lo - min);
+    put_signed(w, SEC_MAX, max - hi);
+    if (max > min) {
+        rest = (uint64_t)(c->sum / scale) - (uint64_t)min * c->count;
+        step = (uint64_t)(max - min);
+        column_put(w, SEC_SUM, rest % step ? rest << 1 : rest / step << 1 | 1);
+    }
+}
+
+static void put_cell(struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
+{
+    bool bit = column_moved(w, c, i, prev);
+
+    if (i == 0) {
+        put_signed(w, SEC_BASE, prev / (int64_t)w->scale);
+    }
+    put_bit(w, bit);
+    if (bit && w->counter) {
+        put_counter(w, c, i, prev);
+    } else if (bit) {
+        put_gauge(w, c, i, prev);
+    }
+}
+
+static void put_folded(struct writing *w, const struct cell *c)
+{
+    column_put(w, SEC_FOLDED, c->count);
+    if (c->count) {
+        put_signed(w, SEC_FOLDED, c->sum);
+        put_signed(w, SEC_FOLDED, c->min);
+        column_put(w, SEC_FOLDED, (uint64_t)c->max - (uint64_t)c->min);
+        if (!w->counter) {
+            column_put(w, SEC_FOLDED, (uint64_t)c->last - (uint64_t)c->min);
+        }
+    }
+}
+
+/* Places for the sections of n cells in scratch; false: it latched. */
+static bool lay_out(struct writing *w, struct buf *scratch, size_t n)
+{
+    const size_t room[SECTIONS] = {n * NUMBER_MAX, n / 8 + 1,      n * NUMBER_MAX, n * NUMBER_MAX,
+                                   n * NUMBER_MAX, n * NUMBER_MAX, n * FOLDED_MAX};
+    size_t all = 0;
+    uint8_t *p;
+
+    for (unsigned s = 0; s < SECTIONS; s++) {
+        all += room[s];
+    }
+    buf_reset(scratch);
+    p = buf_grow(scratch, all);
+    for (unsigned s = 0; p && s < SECTIONS; s++) {
+        w->sec[s] = w->end[s] = p;
+        p += room[s];
+    }
+    return p;
+}
+
+static void put_sections(struct buf *out, const struct writing *w)
+{
+    buf_put_u8(out, w->plain ? COLUMN_PLAIN : 0);
+    buf_put_varint(out, w->scale);
+    for (unsigned s = 0; s < SECTIONS - 1; s++) {
+        buf_put_varint(out, (uint64_t)(w->end[s] - w->sec[s]));
+    }
+    for (unsigned s = 0; s < SECTIONS; s++) {
+        buf_put(out, w->sec[s], (size_t)(w->end[s] - w->sec[s]));
+    }
+}
+
+void tier_value_put_column(struct buf *out, struct buf *scratch, const struct tier *t,
+                           unsigned metric)
+{
+    struct writing w = {.counter = tier_is_counter(metric)};
+    const struct cell *c, *end = t->columns[metric] + t->n_cells[metric];
+
+    if (!lay_out(&w, scratch, t->n_cells[metric])) {
+        out->bad = out->bad ? out->bad : scratch->bad;
+        return;
+    }
+    (void)each_cell(&w, t, metric, column_look);
+    w.scale = w.plain || !w.scale || w.scale > INT64_MAX ? 1 : w.scale;
+    for (c = each_cell(&w, t, metric, put_cell); c < end; c++) {
+        put_folded(&w, c);
+    }
+    put_sections(out, &w);
+}
+
+/* -- reading -- */
+
+struct reading {
+    struct cur sec[SECTIONS];
+    bool counter, plain;
+    uint64_t scale;
+    unsigned byte, n_bits; /* of the map */
+};
+
+static inline bool get_bit(struct reading *r)
+{
+    bool bit;
+
+    if (r->n_bits == 0) {
+        r->byte = cur_u8(&r->sec[SEC_MAP]);
+        r->n_bits = 8;
+    }
+    bit = r->byte & 1;
+    r->byte >>= 1;
+    r->n_bits--;
+    return bit;
+}
+
+static inline uint64_t column_number(struct reading *r, unsigned sec)
+{
+    return cur_varint(&r->sec[sec]);
+}
+
+static inline uint64_t to_ends(uint64_t z, uint64_t lo, uint64_t hi)
+{
+    return z & 1 ? hi - (z >> 1) : lo + (z >> 1);
+}
+
+static void get_counter(struct reading *r, struct cell *c, uint32_t i)
+{
+    uint64_t k = column_growths(c, i), growth = column_number(r, SEC_LAST), min, max;
+
+    if (r->plain) {
+        growth = column_unzigzag(growth);
+        min = column_unzigzag(column_number(r, SEC_MIN));
+        max = column_unzigzag(column_number(r, SEC_MAX));
+    } else if (k > 1) {
+        min = column_number(r, SEC_MIN);
+        max = to_ends(column_number(r, SEC_MAX), (growth - min + k - 2) / (k - 1),
+                      growth - min * (k - 1));
+    } else {
+        min = max = growth;
+    }
+    c->last = (int64_t)((uint64_t)c->first + growth * r->scale);
+    c->min = (int64_t)(min * r->scale);
+    c->max = (int64_t)(max * r->scale);
+}
+
+/* last, min and max are in units of the scale; the caller multiplies. */
+static void get_gauge(struct reading *r, struct cell *c, uint32_t i, int64_t before)
+{
+    uint64_t prev = (uint64_t)before, last = prev, lo, hi, z, sum;
+
+    if (r->plain) {
+        c->last = (int64_t)(prev + column_unzigzag(column_number(r, SEC_LAST)));
+        c->min = (int64_t)column_unzigzag(column_number(r, SEC_MIN));
+        c->max = (int64_t)column_unzigzag(column_number(r, SEC_MAX));
+        c->sum = (int64_t)column_unzigzag(column_number(r, SEC_SUM));
+        return;
+    }
+    last += i ? column_unzigzag(column_number(r, SEC_LAST)) : 0;
+    lo = before < (int64_t)last ? prev : last;
+    hi = before < (int64_t)last ? last : prev;
+    if (c->count < 2) {
+        lo = hi = sum = last;
+    } else {
+        lo -= column_unzigzag(column_number(r, SEC_MIN));
+        hi += column_unzigzag(column_number(r, SEC_MAX));
+        sum = lo * c->count;
+        if ((int64_t)hi > (int64_t)lo) {
+            z = column_number(r, SEC_SUM);
+            sum += z & 1 ? (z >> 1) * (hi - lo) : z >> 1;
+        }
+    }
+    c->last = (int64_t)last;
+    c->min = (int64_t)lo;
+    c->max = (int64_t)hi;
+    c->sum = (int64_t)(sum * r->scale);
+}
+
+static void get_counters(struct reading *r, const struct tier *t, const struct tier_row *row,
+                         struct cell *c)
+{
+    int64_t at = (int64_t)(column_unzigzag(column_number(r, SEC_BASE)) * r->scale);
+
+    for (uint32_t i = 0; i < row->n_buckets; i++, c++) {
+        tier_shape(c, t, row, i, true);
+        c->first = c->last = at;
+        if (get_bit(r)) {
+            r->sec[SEC_MAP].bad |= column_growths(c, i) == 0;
+            get_counter(r, c, i);
+        }
+        at = c->last;
+    }
+}
+
+static void get_gauges(struct reading *r, const struct tier *t, const struct tier_row *row,
+                       struct cell *c)
+{
+    int64_t at = (int64_t)column_unzigzag(column_number(r, SEC_BASE));
+
+    for (uint32_t i = 0; i < row->n_buckets; i++, c++) {
+        tier_shape(c, t, row, i, false);
+        if (get_bit(r)) {
+            get_gauge(r, c, i, at);
+            at = c->last;
+            c->last = (int64_t)((uint64_t)c->last * r->scale);
+            c->min = (int64_t)((uint64_t)c->min * r->scale);
+            c->max = (int64_t)((uint64_t)c->max * r->scale);
+        } else {
+            c->last = c->min = c->max = (int64_t)((uint64_t)at * r->scale);
+            c->sum = column_times(c->last, c->count);
+        }
+    }
+}
+
+static void get_folded(struct reading *r, const struct tier_row *row, struct cell *c)
+{
+    c->count = column_number(r, SEC_FOLDED);
+    if (!c->count) {
+        return;
+    }
+    c->first_ns = row->first_ns;
+    c->last_ns = row->last_ns;
+    c->sum = (int64_t)column_unzigzag(column_number(r, SEC_FOLDED));
+    c->min = (int64_t)column_unzigzag(column_number(r, SEC_FOLDED));
+    c->max = (int64_t)((uint64_t)c->min + column_number(r, SEC_FOLDED));
+    c->last = r->counter ? 0 : (int64_t)((uint64_t)c->min + column_number(r, SEC_FOLDED));
+}
+
+/* The sections; false when they do not fit the bytes. */
+static bool get_sections(struct reading *r, const void *p, size_t n)
+{
+    struct cur c = cur_make(p, n);
+    unsigned flags = cur_u8(&c);
+    uint64_t lengths[SECTIONS];
+
+    r->plain = flags & COLUMN_PLAIN;
+    r->scale = cur_varint(&c);
+    for (unsigned s = 0; s < SECTIONS - 1; s++) {
+        lengths[s] = cur_varint(&c);
+    }
+    if (c.bad || (flags & ~(unsigned)COLUMN_FLAGS) || !r->scale || r->scale > INT64_MAX) {
+        return false;
+    }
+    for (unsigned s = 0; s < SECTIONS; s++) {
+        const uint8_t *at;
+        uint64_t len = s < SECTIONS - 1 ? lengths[s] : cur_left(&c);
+
+        if (len > cur_left(&c)) {
+            return false;
+        }
+        at = cur_bytes(&c, (size_t)len);
+        r->sec[s] = cur_make(at, (size_t)len);
+    }
+    return true;
+}
+
+enum err tier_value_get_column(struct tier *t, struct arena *memory, unsigned metric, const void *p,
+                               size_t n)
+{
+    struct reading r = {.counter = tier_is_counter(metric)};
+    size_t n_cells = t->n_cells[metric];
+    struct cell *cells, *c;
+
+    if (!get_sections(&r, p, n) ||
+        n_cells / 8 > cur_left(&r.sec[SEC_MAP]) + cur_left(&r.sec[SEC_FOLDED])) {
+        return ERR_CORRUPT;
+    }
+    c = cells = arena_array(memory, n_cells, sizeof *cells);
+    if (!cells) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const struct tier_row *row = &t->rows[i];
+
+        if (!(row->mask & METRIC_BIT(metric))) {
+            continue;
+        }
+        if (row->instances) {
+            get_folded(&r, row, c);
+        } else if (r.counter) {
+            get_counters(&r, t, row, c);
+        } else {
+            get_gauges(&r, t, row, c);
+        }
+        c += row->n_buckets;
+    }
+    for (unsigned s = 0; s < SECTIONS; s++) {
+        if (r.sec[s].bad || cur_left(&r.sec[s])) {
+            return ERR_CORRUPT;
+        }
+    }
+    t->columns[metric] = cells;
+    return ERR_OK;
 }

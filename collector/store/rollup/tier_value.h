@@ -4,7 +4,9 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_VALUE_H
 #define PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_VALUE_H
 
-#include "collector/store/rollup/tier.h"
+#include "collector/store/rollup/tier_shape.h"
+#include "common/base/arena.h"
+#include "common/base/buf.h"
 
 /* Parts, buckets and rows. */
 void tier_value_put_rows(struct buf *out, const struct tier *t); /* latches in out */

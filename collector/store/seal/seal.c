@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "collector/store/hosts.h"
-#include "collector/store/seal/seal_impl.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
@@ -59,7 +58,7 @@ int64_t seal_keeps(const struct store_conf *conf)
     return longest_ns;
 }
 
-int64_t store_begins(const struct manifest_list *l)
+int64_t seal_begins(const struct manifest_list *l)
 {
     int64_t oldest_ns = INT64_MAX;
 
@@ -309,12 +308,12 @@ static enum err seal_taken(struct seal *x, struct sealing *j, struct errmsg *why
         return e;
     }
     if (s->conf.before_forget && !s->conf.before_forget(s->conf.ctx)) {
-        seal_discard(x->writer, &made);
+        seal_write_discard(x->writer, &made);
         return ERR_CLOSED;
     }
     e = made.n > 0 ? adopt(x, j, &made, why) : ERR_OK;
     if (e) {
-        seal_discard(x->writer, &made);
+        seal_write_discard(x->writer, &made);
         return e;
     }
     j->change.lost = made.lost;
@@ -324,14 +323,14 @@ static enum err seal_taken(struct seal *x, struct sealing *j, struct errmsg *why
     if (e) {
         return errmsg_set(why, e, "cannot show what is sealed: %s", err_text(e));
     }
-    seal_keep(x->writer);
-    seal_mark(x, j->change.log_newest);
+    seal_write_keep(x->writer);
+    seal_retain_mark(x, j->change.log_newest);
     err_ignore(hosts_adopt(s->conf.fio, s->conf.dir)); /* the next opening does it otherwise */
     behind = x->unlisted;
     x->unlisted = seal_follow(s);
     after = s->catalogue ? catalogue_bytes(s->catalogue) : 0;
     behind = behind || x->unlisted || after < catalogue; /* it grew by other windows, too */
-    seal_learn(x, j->pick->bytes, made_bytes(&made) + (behind ? 0 : after - catalogue));
+    seal_retain_learn(x, j->pick->bytes, made_bytes(&made) + (behind ? 0 : after - catalogue));
     count_sealed(x, j->pick, &made, job.patch);
     return ERR_OK;
 }
@@ -388,7 +387,7 @@ static void open_catalogue(struct seal *x)
     x->opened_ns = now_ns;
     l = manifest_view(s->manifest);
     if (l) {
-        store_open_catalogue(s, l);
+        store_recover_catalogue(s, l);
     }
     manifest_list_release(l);
     if (s->catalogue) {
@@ -438,7 +437,7 @@ static enum err step(struct seal *x, bool *worked, struct errmsg *why)
         *worked = true;
         return ERR_OK;
     }
-    return seal_compact(x, l.head_bytes, now_ns, worked, why);
+    return seal_retain_compact(x, l.head_bytes, now_ns, worked, why);
 }
 
 static void tell_trouble(struct seal *x, enum err e, struct errmsg *why)
@@ -505,9 +504,8 @@ static void seal_main(void *arg)
     os_mutex_unlock(x->lock);
 }
 
-enum err store_seal_now(struct store *s, int64_t until_ns)
+enum err seal_now(struct seal *x, int64_t until_ns)
 {
-    struct seal *x = s->seal;
     uint64_t mine;
     enum err e;
 
@@ -574,7 +572,7 @@ enum err seal_start(struct seal **out, struct store *s)
         struct wal_stats log;
 
         wal_stats(s->wal, &log);
-        seal_mark(x, log.newest);
+        seal_retain_mark(x, log.newest);
         e = os_thread_start(&x->thread, "seal", seal_main, x);
     }
     if (e) {
@@ -618,9 +616,9 @@ int64_t seal_busy_ns(const struct seal *x, int64_t now_ns)
     return heartbeat_busy_ns(&x->moving, now_ns);
 }
 
-void store_room(struct store *s, struct store_room *out)
+void seal_room(struct seal *x, struct store_room *out)
 {
-    struct seal *x = s->seal;
+    struct store *s = x->s;
     struct manifest_stats m;
 
     manifest_stats(s->manifest, &m);

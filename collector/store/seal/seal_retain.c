@@ -5,7 +5,7 @@
  * new ones and seal them again. When nobody writes, the log is made to begin a new file. */
 #include <string.h>
 
-#include "collector/store/seal/seal_impl.h"
+#include "collector/store/seal/seal.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/os/os.h"
@@ -16,7 +16,7 @@
 #define COMING_SLACK ((uint64_t)64 << 10)
 
 /* The most of late, slowly forgotten. */
-void seal_learn(struct seal *x, uint64_t bytes, uint64_t made)
+void seal_retain_learn(struct seal *x, uint64_t bytes, uint64_t made)
 {
     uint64_t times;
 
@@ -28,7 +28,7 @@ void seal_learn(struct seal *x, uint64_t bytes, uint64_t made)
 }
 
 /* What was sealed up to now. A mark that finds no memory is made up for by the next one. */
-void seal_mark(struct seal *x, uint64_t log_newest)
+void seal_retain_mark(struct seal *x, uint64_t log_newest)
 {
     if (VEC_ROOM(&x->marks, &x->cap_marks, x->n_marks + 1, SIZE_MAX)) { /* a file each */
         return;
@@ -353,8 +353,8 @@ enum err seal_retain(struct seal *x, uint64_t head_bytes, int64_t now_ns, struct
     return e;
 }
 
-enum err seal_compact(struct seal *x, uint64_t head_bytes, int64_t now_ns, bool *worked,
-                      struct errmsg *why)
+enum err seal_retain_compact(struct seal *x, uint64_t head_bytes, int64_t now_ns, bool *worked,
+                             struct errmsg *why)
 {
     struct manifest_list *l = manifest_view(x->s->manifest);
     struct retain_now now;
@@ -369,7 +369,7 @@ enum err seal_compact(struct seal *x, uint64_t head_bytes, int64_t now_ns, bool 
         struct log_look log = {.turn = false};
 
         store_in_writer(x->s, look_at_log, &log);
-        seal_mark(x, log.newest); /* a joined segment has a number of its own */
+        seal_retain_mark(x, log.newest); /* a joined segment has a number of its own */
         x->unlisted = seal_follow(x->s);
     }
     return e;

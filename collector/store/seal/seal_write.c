@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/meta/meta_value.h"
+#include "collector/store/meta/meta.h"
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/pack.h"
-#include "collector/store/segment/raw_value.h"
+#include "collector/store/segment/raw.h"
+#include "collector/store/segment/seg_write.h"
 #include "collector/store/segment/window.h"
 #include "common/base/mem.h"
 
@@ -105,7 +106,7 @@ static void abort_files(struct seal_writer *w)
         seg_writer_abort(w->files[kinds[i]].w);
         w->files[kinds[i]].w = NULL;
     }
-    seal_discard(w, &w->made);
+    seal_write_discard(w, &w->made);
 }
 
 static enum err finish_file(struct seal_writer *w, uint8_t kind, struct errmsg *why)
@@ -127,14 +128,14 @@ static enum err finish_file(struct seal_writer *w, uint8_t kind, struct errmsg *
     return e;
 }
 
-void seal_discard(struct seal_writer *w, const struct seal_made *made)
+void seal_write_discard(struct seal_writer *w, const struct seal_made *made)
 {
     for (size_t i = 0; i < made->n; i++) {
         manifest_discard(w->conf.manifest, &made->info[i]);
     }
 }
 
-void seal_keep(struct seal_writer *w)
+void seal_write_keep(struct seal_writer *w)
 {
     meta_written_keep(w->written);
 }

@@ -6,7 +6,7 @@
 #define PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_WRITE_H
 
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/memtable/head_seal.h"
+#include "collector/store/memtable/head.h"
 
 #define SEAL_MEMORY_TAKEN ((uint64_t)64 << 20) /* decoded, of one host and window */
 #define SEAL_MEMORY       ((size_t)1 << 30)
@@ -49,7 +49,7 @@ struct seal_made {
 NODISCARD enum err seal_write(struct seal_writer *w, struct seal_made *out,
                               const struct seal_job *job, struct errmsg *why);
 /* The manifest has them; or it will not: their files are removed. */
-void seal_keep(struct seal_writer *w);
-void seal_discard(struct seal_writer *w, const struct seal_made *made);
+void seal_write_keep(struct seal_writer *w);
+void seal_write_discard(struct seal_writer *w, const struct seal_made *made);
 
 #endif

@@ -1,4 +1,4 @@
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg_format.h"
 
 #include <string.h>
 
@@ -15,12 +15,12 @@ static const uint8_t foot_magic[8] = {'P', 'F', 'S', 'E', 'G', 'E', 'N', 'D'};
 
 /* -- header -- */
 
-size_t seg_head_bytes(unsigned n_windows)
+size_t seg_format_head_bytes(unsigned n_windows)
 {
     return SEG_HEAD_FIXED + 8u * n_windows + 8u;
 }
 
-void seg_head_put(struct buf *b, const struct seg_head *h)
+void seg_format_head_put(struct buf *b, const struct seg_head *h)
 {
     const struct seg_info *s = &h->info;
     size_t start = b->n;
@@ -45,7 +45,7 @@ void seg_head_put(struct buf *b, const struct seg_head *h)
     }
 }
 
-enum err seg_head_parse(struct seg_head *h, const uint8_t *p, size_t n)
+enum err seg_format_head_parse(struct seg_head *h, const uint8_t *p, size_t n)
 {
     struct cur c = cur_make(p, n);
     const uint8_t *magic = cur_bytes(&c, sizeof head_magic);
@@ -72,7 +72,8 @@ enum err seg_head_parse(struct seg_head *h, const uint8_t *p, size_t n)
     for (unsigned i = 0; i < f.info.n_windows; i++) {
         f.windows[i] = (int64_t)cur_u64le(&c);
     }
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : seg_head_bytes(f.info.n_windows) - 8, 0) ||
+    if (cur_u64le(&c) !=
+            hash_bytes(p, c.bad ? 0 : seg_format_head_bytes(f.info.n_windows) - 8, 0) ||
         c.bad) {
         return ERR_CORRUPT;
     }
@@ -88,7 +89,7 @@ enum err seg_head_parse(struct seg_head *h, const uint8_t *p, size_t n)
 
 /* -- footer -- */
 
-void seg_info_span(struct seg_info *info, const struct seg_span *spans, size_t n)
+void seg_format_span(struct seg_info *info, const struct seg_span *spans, size_t n)
 {
     info->t0_ns = INT64_MAX;
     info->t1_ns = INT64_MIN;
@@ -100,7 +101,7 @@ void seg_info_span(struct seg_info *info, const struct seg_span *spans, size_t n
     }
 }
 
-void seg_foot_put(struct buf *b, const struct seg_foot *f)
+void seg_format_foot_put(struct buf *b, const struct seg_foot *f)
 {
     size_t start = b->n;
 
@@ -125,7 +126,7 @@ void seg_foot_put(struct buf *b, const struct seg_foot *f)
 /* Everything lies in its order and is as long as its count says. */
 static bool foot_fits(const struct seg_foot *f, uint64_t at, unsigned n_windows)
 {
-    size_t head = seg_head_bytes(n_windows);
+    size_t head = seg_format_head_bytes(n_windows);
 
     return at >= head && f->ranges_at >= head && f->directory_at >= f->ranges_at &&
            f->hosts_at >= f->directory_at && f->groups_at >= f->hosts_at && f->groups_at <= at &&
@@ -137,8 +138,8 @@ static bool foot_fits(const struct seg_foot *f, uint64_t at, unsigned n_windows)
            at - f->groups_at == (uint64_t)f->n_groups * SEG_GROUP_BYTES + head;
 }
 
-enum err seg_foot_parse(struct seg_foot *out, const uint8_t *p, size_t n, uint64_t at,
-                        unsigned n_windows)
+enum err seg_format_foot_parse(struct seg_foot *out, const uint8_t *p, size_t n, uint64_t at,
+                               unsigned n_windows)
 {
     struct cur c = cur_make(p, n);
     const uint8_t *magic = cur_bytes(&c, sizeof foot_magic);
@@ -178,8 +179,8 @@ static void put32(uint8_t *p, uint32_t v)
     }
 }
 
-void seg_record_put(uint8_t p[SEG_RECORD_BYTES], struct seg_key key, const void *value, size_t n,
-                    uint64_t seed)
+void seg_format_record_put(uint8_t p[SEG_RECORD_BYTES], struct seg_key key, const void *value,
+                           size_t n, uint64_t seed)
 {
     p[0] = RECORD_MAGIC & 0xff;
     p[1] = RECORD_MAGIC >> 8;
@@ -190,7 +191,7 @@ void seg_record_put(uint8_t p[SEG_RECORD_BYTES], struct seg_key key, const void 
     put32(p + 12, check_of(p, value, n, seed));
 }
 
-bool seg_record_parse(struct seg_record *r, const uint8_t *p, size_t n)
+bool seg_format_record_parse(struct seg_record *r, const uint8_t *p, size_t n)
 {
     if (n < SEG_RECORD_BYTES || cur_at16le(p) != RECORD_MAGIC) {
         return false;
@@ -201,7 +202,7 @@ bool seg_record_parse(struct seg_record *r, const uint8_t *p, size_t n)
     return r->length <= SEG_VALUE_MAX;
 }
 
-bool seg_record_sound(const struct seg_record *r, const uint8_t *p, uint64_t seed)
+bool seg_format_record_sound(const struct seg_record *r, const uint8_t *p, uint64_t seed)
 {
     return r->check == check_of(p, p + SEG_RECORD_BYTES, r->length, seed);
 }

@@ -1,6 +1,5 @@
 #include "collector/store/segment/seg_readahead.h"
 
-#include "collector/store/segment/seg_impl.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
 

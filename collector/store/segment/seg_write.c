@@ -1,11 +1,13 @@
 /* Values go to the file as they come, through one buffer; what is needed of them for the directory
  * is kept: 24 bytes each. At the end: ranges, directory sorted by key, hosts, groups, a copy of the
  * header, footer; sync, rename, sync of the directory. */
+#include "collector/store/segment/seg_write.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg.h"
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
@@ -104,7 +106,7 @@ static enum err put_record(struct seg_writer *w, struct seg_key key, const void 
     uint8_t head[SEG_RECORD_BYTES];
     enum err e;
 
-    seg_record_put(head, key, p, n, w->head.seed);
+    seg_format_record_put(head, key, p, n, w->head.seed);
     e = put(w, head, sizeof head);
     return e ? e : put(w, p, n);
 }
@@ -148,7 +150,7 @@ static enum err writer_begin(struct seg_writer *w)
     if (e) {
         return e;
     }
-    seg_head_put(&w->out, &w->head);
+    seg_format_head_put(&w->out, &w->head);
     return w->out.bad;
 }
 
@@ -547,8 +549,8 @@ static enum err put_end(struct seg_writer *w, struct buf *b, struct buf *groups,
         e = put_table(w, groups, &f.groups_at, &f.groups_sum);
     }
     if (!e) {
-        seg_head_put(b, &w->head);
-        seg_foot_put(b, &f);
+        seg_format_head_put(b, &w->head);
+        seg_format_foot_put(b, &f);
         e = b->bad ? b->bad : put(w, b->p, b->n);
     }
     return e;
@@ -595,7 +597,7 @@ enum err seg_writer_finish(struct seg_writer *w, uint64_t values, struct seg_inf
     *info = w->head.info;
     info->bytes = w->written;
     info->values = values;
-    seg_info_span(info, w->spans, w->n_hosts * info->n_windows);
+    seg_format_span(info, w->spans, w->n_hosts * info->n_windows);
     w->renamed = false;
     mem_free(w->tmp); /* nothing to remove */
     w->tmp = NULL;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/memtable/head.h"
+#include "collector/store/batch_time.h"
 
 /* How batches become long runs.
  *
@@ -75,7 +75,7 @@ static enum err make_rests(struct host_window *out, struct arena *memory, struct
         int64_t t1_ns;
 
         items[i] = (struct item){.stream = b->head.stream, .seq = b->head.seq, .in = &batches[i]};
-        head_span(b, batches[i].received_ns, &items[i].when_ns, &t1_ns);
+        batch_time_span(b, batches[i].received_ns, &items[i].when_ns, &t1_ns);
     }
     qsort(items, n, sizeof *items, by_time);
     for (size_t i = 0; i < n; i++) {

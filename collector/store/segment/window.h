@@ -1,7 +1,7 @@
 /* What one host made in one window of WINDOW_NS, put together from its batches: the form that
- * sealing works on. A batch belongs to the window in which it was made (head_made of its newest
- * stamp, the collector's clock) and is never split: a window's data may reach a little beyond its
- * ends, and readers go by the stamps inside, never by the nominal window.
+ * sealing works on. A batch belongs to the window in which it was made (batch_time_made of its
+ * newest stamp, the collector's clock) and is never split: a window's data may reach a little
+ * beyond its ends, and readers go by the stamps inside, never by the nominal window.
  *
  * Rows and rest are apart: `parts` hold what the sampler saw (ticks, runs, columns), joined to
  * long runs; `rests` hold everything else of each batch (key, stamps, infos, events, ledger), since
@@ -13,6 +13,9 @@
 #include "collector/store/host_offset.h"
 #include "common/base/arena.h"
 #include "common/wire/wire_batch.h"
+
+#define WINDOW_STAMP_MAX (INT64_C(7258118400) * 1000000000) /* 2200: sums never wrap */
+#define WINDOW_MONO_MAX  (INT64_MAX / 2)
 
 #define WINDOW_NS (300 * INT64_C(1000000000))
 

@@ -1,4 +1,4 @@
-#include "collector/store/segment/seg_impl.h"
+#include "collector/store/segment/seg_file.h"
 
 #include <assert.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct seg_pool {
     struct seg_file *oldest, *newest; /* open and without users */
 };
 
-enum err seg_pool_create(struct seg_pool **out, unsigned files_max)
+enum err seg_file_pool_create(struct seg_pool **out, unsigned files_max)
 {
     struct seg_pool *p = mem_zalloc(sizeof *p);
     enum err e;
@@ -31,7 +31,7 @@ enum err seg_pool_create(struct seg_pool **out, unsigned files_max)
     return ERR_OK;
 }
 
-void seg_pool_destroy(struct seg_pool *p)
+void seg_file_pool_destroy(struct seg_pool *p)
 {
     if (p) {
         assert(p->n_open == 0);

@@ -1,36 +1,16 @@
-/* Between the store's own files. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_IMPL_H
+/* What the threads of the store share, and what the writer does for sealing and for views: one
+ * struct, defined here for store.c, store_recover.c, seal/ and read/. */
+#ifndef PROCFLEET_COLLECTOR_STORE_STORE_STATE_H
+#define PROCFLEET_COLLECTOR_STORE_STORE_STATE_H
 
 #include <stdatomic.h>
 
 #include "collector/store/catalogue/catalogue.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/memtable/head.h"
-#include "collector/store/read/store_read.h"
+#include "collector/store/store_conf.h"
 #include "collector/store/wal/wal.h"
 #include "common/base/heartbeat.h"
-
-/* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
-struct store_view {
-    struct store *store;
-    struct head_state *head;
-    struct manifest_list *segments; /* NULL: a store without segments */
-    struct catalogue *catalogue;    /* NULL: there is none */
-    struct store_lookup *lookup;    /* NULL: no memory; store_info.c */
-    struct packer *packer;          /* NULL until one is needed: store_view_packer */
-    struct wire_decoder *decoder;   /* likewise: store_view_decode */
-    struct seg_readahead *ahead;    /* likewise: store_view_ahead */
-    uint32_t unlisted;              /* see store_view_unlisted */
-    struct store_host hosts[];      /* in the order of the head's */
-};
-
-/* The view's own, for reading. Errors: ERR_NOMEM */
-NODISCARD enum err store_view_packer(const struct store_view *v, struct packer **out);
-/* A batch of the head with the columns of these metrics. Errors: those of head_batch_decode */
-NODISCARD enum err store_view_decode(const struct store_view *v, struct batch **out,
-                                     uint64_t metrics, const struct head_batch *kept);
-struct seg_readahead *store_view_ahead(const struct store_view *v); /* NULL: no memory */
 
 /* A batch on its way. */
 struct store_item {
@@ -54,7 +34,7 @@ struct store_task {
     bool done;
 };
 
-/* What questions could not read: store_unread.c. */
+/* What questions could not read: store_view_unread. */
 struct store_reading {
     _Atomic uint64_t unread[STORE_UNREAD_KINDS];
     _Atomic int64_t told_ns; /* monotonic; 0: never */
@@ -118,11 +98,8 @@ void store_keep_lost(struct store *s);
 void store_count_duplicate(struct store *s, const struct uuid *host);
 void store_refresh_stats(struct store *s); /* under the lock, from the writer */
 
-/* The oldest window of any kind; INT64_MAX: there is no segment. */
-int64_t store_begins(const struct manifest_list *l);
-
 /* store_recover.c. Before the threads start, or by the sealing one while there is none. */
-void store_open_catalogue(struct store *s, struct manifest_list *segments);
+void store_recover_catalogue(struct store *s, struct manifest_list *segments);
 /* Manifest, hosts, log. */
 NODISCARD enum err store_recover(struct store *s, struct errmsg *why);
 

@@ -4,21 +4,20 @@
  * An info that was written before on the same UTC day, unchanged, is left out (`written` remembers
  * hashes); the first window of a day has them all, so a day needs no older file.
  * Threads: one owner of each packer and meta_written; readers any. */
-#ifndef PROCFLEET_COLLECTOR_STORE_META_META_VALUE_H
-#define PROCFLEET_COLLECTOR_STORE_META_META_VALUE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_META_META_H
+#define PROCFLEET_COLLECTOR_STORE_META_META_H
 
 #include "collector/store/meta/loss_sum.h"
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/seg.h"
 #include "collector/store/segment/seg_readahead.h"
+#include "collector/store/segment/seg_write.h"
 #include "collector/store/segment/window.h"
 
-#define META_CHUNK_BYTES (4u << 20) /* a value's bytes unpacked, from which on another begins */
-#define META_CHUNKS_MAX  256u       /* of one host and window; seg_key.metric counts them */
-#define META_COUNTS_MAX  256u       /* of an account; beyond it is not `plain` */
-#define META_STREAMS_MAX 128u
-#define META_TOLD_MAX    8192u
-#define META_KNOWN_MAX   (1u << 19) /* instances remembered at least; at most twice as many */
+#define META_CHUNK_BYTES (4u << 20)  /* a value's bytes unpacked, from which on another begins */
+#define META_CHUNKS_MAX  256u        /* of one host and window; seg_key.metric counts them */
+#define META_RAW_MAX     (48u << 20) /* unpacked: a chunk and the batch that made it overflow */
+#define META_KNOWN_MAX   (1u << 19)  /* instances remembered at least; at most twice as many */
 
 /* What is on disk already, and what waits to get there with the segment being written: its infos,
  * and the accounts of its hosts. Forgets under pressure: then infos are written again. */
@@ -53,15 +52,29 @@ void meta_reader_close(struct meta_reader *r); /* NULL is allowed */
 NODISCARD enum err meta_reader_next(struct meta_reader *r, const struct window_rest **out);
 size_t meta_reader_memory(const struct meta_reader *r); /* bytes it holds now */
 
-/* The account of one batch, for who keeps it in memory: its bytes (mem_free), or NULL when it would
- * not be plain or is larger than META_TOLD_MAX. Errors: ERR_NOMEM. And back. */
-NODISCARD enum err meta_told_make(void **told, size_t *n, const struct batch *b);
-NODISCARD enum err meta_told_read(const void *told, size_t n, struct arena *memory,
-                                  struct loss_sum *out);
-
 /* ahead: may be NULL. Errors: as meta_reader_next but ERR_END */
 NODISCARD enum err meta_account_read(const struct seg *s, struct packer *p,
                                      struct seg_readahead *ahead, struct arena *memory,
                                      uint32_t host, uint8_t window, struct loss_sum *out);
+
+/* -- bytes: for the log's notes, tests and fuzz targets -- */
+
+/* Appends the rests from the first of them on, as many as fit a chunk; *done says how many, at
+ * least one. What `written` has is left out; NULL: everything is written. Errors: ERR_FULL,
+ * ERR_NOMEM */
+NODISCARD enum err meta_encode(struct buf *out, const struct host_window *hw, size_t from,
+                               struct meta_written *written, size_t *done);
+
+/* All batches of an unpacked chunk, in `memory` or pointing into `raw`; all get `host`. *more:
+ * another chunk follows. Errors: ERR_CORRUPT, ERR_VERSION, ERR_FULL (the arena's limit),
+ * ERR_NOMEM */
+NODISCARD enum err meta_decode(struct arena *memory, const uint8_t *raw, size_t raw_n,
+                               const struct uuid *host, struct window_rest **out, size_t *n,
+                               bool *more);
+
+/* Whether the info, as it is, was the last one written of its instance on the segment's day; from
+ * now on it is. */
+bool meta_written_has(struct meta_written *r, const struct uuid *host, const struct uuid *boot,
+                      const struct proc_info *info);
 
 #endif
