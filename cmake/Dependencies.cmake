@@ -46,24 +46,30 @@ function(source_lib name include)
 endfunction()
 
 dep(mbedtls)
-# NNG is unpacked afresh when the changes to it change.
-set(nng_patches ${CMAKE_SOURCE_DIR}/cmake/patches/nng)
 set(apply_patches ${CMAKE_SOURCE_DIR}/cmake/apply-patches.cmake)
-file(GLOB nng_patch_files CONFIGURE_DEPENDS ${nng_patches}/*.patch)
-set(nng_patch_hash "")
-foreach(file ${nng_patch_files} ${apply_patches})
-  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-  file(SHA256 ${file} hash)
-  string(APPEND nng_patch_hash ${hash})
-endforeach()
-string(SHA256 nng_patch_hash "${nng_patch_hash}")
-string(SUBSTRING ${nng_patch_hash} 0 8 nng_patch_hash)
-dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -DPATCHES=${nng_patches} -P ${apply_patches}
-    SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/nng-${nng_patch_hash}-src)
+
+# A dependency that we change: unpacked afresh when the changes in cmake/patches/NAME do.
+function(dep_patched name)
+  set(dir ${CMAKE_SOURCE_DIR}/cmake/patches/${name})
+  file(GLOB files CONFIGURE_DEPENDS ${dir}/*.patch)
+  set(all "")
+  foreach(file ${files} ${apply_patches})
+    set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(SHA256 ${file} hash)
+    string(APPEND all ${hash})
+  endforeach()
+  string(SHA256 all "${all}")
+  string(SUBSTRING ${all} 0 8 all)
+  dep(${name} PATCH_COMMAND ${CMAKE_COMMAND} -DPATCHES=${dir} -P ${apply_patches}
+      SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/${name}-${all}-src ${ARGN})
+endfunction()
+
+dep_patched(nng)
 dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)
 dep(libyaml SOURCE_SUBDIR none)
+dep_patched(libmicrohttpd SOURCE_SUBDIR none)
 
 foreach(v ENABLE_PROGRAMS ENABLE_TESTING USE_SHARED_MBEDTLS_LIBRARY MBEDTLS_FATAL_WARNINGS BUILD_SHARED_LIBS NNG_TESTS
           NNG_TOOLS DISABLE_PACKAGE_CONFIG_AND_INSTALL JANSSON_EXAMPLES JANSSON_BUILD_DOCS JANSSON_INSTALL)
@@ -72,13 +78,12 @@ endforeach()
 set(NNG_ENABLE_TLS ON CACHE BOOL "" FORCE)
 set(NNG_TLS_ENGINE mbed CACHE STRING "" FORCE)
 set(JANSSON_WITHOUT_TESTS ON CACHE BOOL "" FORCE)
-if(WIN32) # agent and command line speak TLS over TCP only; NNG links every transport that is on, 76 KB of them
-  foreach(v NNG_TRANSPORT_INPROC NNG_TRANSPORT_IPC NNG_TRANSPORT_WS NNG_TRANSPORT_WSS NNG_ENABLE_HTTP)
-    set(${v} OFF CACHE BOOL "" FORCE)
-  endforeach()
-endif()
+# We speak TLS over TCP only; NNG links every transport that is on, 76 KB of them.
+foreach(v NNG_TRANSPORT_INPROC NNG_TRANSPORT_IPC NNG_TRANSPORT_WS NNG_TRANSPORT_WSS NNG_ENABLE_HTTP)
+  set(${v} OFF CACHE BOOL "" FORCE)
+endforeach()
 
-FetchContent_MakeAvailable(mbedtls nng jansson protobufc zstd libyaml) # order matters: NNG finds the mbedTLS targets
+FetchContent_MakeAvailable(mbedtls nng jansson protobufc zstd libyaml libmicrohttpd) # order matters: NNG finds the mbedTLS targets
 foreach(dir ${mbedtls_SOURCE_DIR} ${nng_SOURCE_DIR} ${jansson_SOURCE_DIR}) # they are in our programs: not installed
   set_property(DIRECTORY ${dir} PROPERTY EXCLUDE_FROM_ALL ON)
 endforeach()
@@ -104,6 +109,28 @@ source_lib(yaml ${libyaml_SOURCE_DIR}/include ${libyaml_SOURCE_DIR}/src/*.c)
 target_compile_definitions(yaml PUBLIC YAML_DECLARE_STATIC PRIVATE YAML_VERSION_MAJOR=0 YAML_VERSION_MINOR=2
                                 YAML_VERSION_PATCH=5 YAML_VERSION_STRING="0.2.5")
 
+set(m ${libmicrohttpd_SOURCE_DIR}/src)
+set(files)
+foreach(name connection daemon internal memorypool mhd_compat mhd_itc mhd_mono_clock mhd_send mhd_sockets mhd_str mhd_threads
+             reason_phrase response sysfdsetsize tsearch)
+  list(APPEND files ${m}/microhttpd/${name}.c)
+endforeach()
+source_lib(microhttpd ${m}/include ${files})
+target_include_directories(microhttpd PRIVATE ${CMAKE_SOURCE_DIR}/cmake) # MHD_config.h
+if(WIN32)
+  target_compile_definitions(microhttpd PRIVATE WINDOWS=1 MINGW=1 HAVE_WINSOCK2_H=1 HAVE_WS2TCPIP_H=1 MHD_USE_W32_THREADS=1
+                                                _MHD_ITC_SOCKETPAIR=1 FD_SETSIZE=256 _WIN32_WINNT=0x0A00)
+  target_link_libraries(microhttpd PUBLIC ws2_32)
+else()
+  target_compile_definitions(microhttpd PRIVATE
+    _GNU_SOURCE=1 LINUX=1 HAVE_ACCEPT4=1 HAVE_ARPA_INET_H=1 HAVE_ENDIAN_H=1
+    HAVE_LISTEN_SHUTDOWN=1 HAVE_NETDB_H=1 HAVE_NETINET_IN_H=1 HAVE_NETINET_IP_H=1 HAVE_NETINET_TCP_H=1 HAVE_NET_IF_H=1
+    HAVE_POLL=1 HAVE_POLL_H=1 HAVE_PTHREAD_H=1 HAVE_SEARCH_H=1 HAVE_SENDMSG=1 HAVE_SIGNAL_H=1 HAVE_SOCK_NONBLOCK=1
+    HAVE_STRINGS_H=1 HAVE_SYSCONF=1 HAVE_SYS_EVENTFD_H=1 HAVE_SYS_IOCTL_H=1 HAVE_SYS_SELECT_H=1 HAVE_SYS_SOCKET_H=1
+    HAVE_SYS_STAT_H=1 HAVE_SYS_TIME_H=1 HAVE_UNISTD_H=1 HAVE_WRITEV=1 HAVE_TSEARCH=1 MHD_USE_POSIX_THREADS=1
+    _MHD_ITC_EVENTFD=1)
+endif()
+
 if(WIN32) # on Linux the package serves
   dep(cmocka SOURCE_SUBDIR none)
   FetchContent_MakeAvailable(cmocka)
@@ -111,10 +138,12 @@ if(WIN32) # on Linux the package serves
   include_directories(SYSTEM ${DEPS_DIR}/include) # xxHash, uthash
 endif()
 
-foreach(lib protobuf-c zstd yaml jansson)
+foreach(lib protobuf-c zstd yaml jansson microhttpd)
   target_compile_options(${lib} PRIVATE -w)
 endforeach()
 # protobuf-c shifts bytes into the sign bit, and copies nothing from NULL and adds nothing to it; none does harm.
 target_compile_options(protobuf-c PRIVATE -fno-sanitize=shift,nonnull-attribute,pointer-overflow)
 # zstd adds offsets of a dictionary to NULL, for addresses it only prefetches.
 target_compile_options(zstd PRIVATE -fno-sanitize=pointer-overflow)
+# libmicrohttpd asks another thread to stop by a plain flag.
+target_compile_options(microhttpd PRIVATE -fno-sanitize=thread)

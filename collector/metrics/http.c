@@ -17,11 +17,10 @@
 #define ROUND_NS CLK_S
 #define STUCK_NS (60 * CLK_S) /* longer than a build may take */
 #define BUILD_NS (20 * CLK_S)
-#define PLAIN    "text/plain; charset=utf-8"
 
 struct http {
     struct http_conf conf;
-    struct net_http *net;
+    struct http_server *net;
     struct os_thread *thread;
     atomic_llong round_ns; /* when the thread came round last, monotonic */
     atomic_llong stuck_ns; /* what it was told then */
@@ -30,21 +29,16 @@ struct http {
     bool stop;
     struct deadline deadline; /* of the text that is made; set under the lock */
     size_t n_waiting;
-    struct net_http_call *waiting[NET_HTTP_CALLS];
+    struct http_server_call *waiting[HTTP_SERVER_CALLS];
     /* the thread's own */
     struct metrics *metrics;
     struct buf text;
     int64_t built_ns; /* monotonic; 0: never */
 };
 
-static void answer_text(struct net_http_call *call, unsigned status, const char *text)
-{
-    net_http_answer(call, status, PLAIN, text, strlen(text));
-}
+/* -- on the server's thread -- */
 
-/* -- on NNG's threads -- */
-
-static void answer_health(const struct http *h, struct net_http_call *call)
+static void answer_health(const struct http *h, struct http_server_call *call)
 {
     int64_t age_ns = os_mono_ns() - atomic_load(&h->round_ns);
     int64_t stuck_ns = atomic_load(&h->stuck_ns);
@@ -54,42 +48,51 @@ static void answer_health(const struct http *h, struct net_http_call *call)
     if (stuck_ns > STUCK_NS) {
         (void)snprintf(text, sizeof text, "a thread has stood still for %" PRId64 " s\n",
                        (int64_t)(stuck_ns / CLK_S));
-        answer_text(call, 503, text);
+        http_server_answer_text(call, 503, text);
     } else {
-        answer_text(call, 200, "ok\n");
+        http_server_answer_text(call, 200, "ok\n");
     }
 }
 
-static void http_queue(struct http *h, struct net_http_call *call)
+static void http_queue(struct http *h, struct http_server_call *call)
 {
     bool stop;
 
     os_mutex_lock(h->lock);
-    stop = h->stop || h->n_waiting == NET_HTTP_CALLS;
+    stop = h->stop || h->n_waiting == HTTP_SERVER_CALLS;
     if (!stop) {
-        assert(h->n_waiting < NET_HTTP_CALLS);
+        assert(h->n_waiting < HTTP_SERVER_CALLS);
         h->waiting[h->n_waiting++] = call;
         os_cond_wake(h->wake);
     }
     os_mutex_unlock(h->lock);
     if (stop) {
-        answer_text(call, 503, STOPPING);
+        http_server_answer_text(call, 503, STOPPING);
     }
 }
 
-static void http_on_get(void *ctx, struct net_http_call *call)
+static void http_on_health(void *ctx, struct http_server_call *call)
 {
-    struct http *h = ctx;
-    const char *path = net_http_path(call);
-
-    if (strcmp(path, "/healthz") == 0) {
-        answer_health(h, call);
-    } else if (strcmp(path, "/metrics") == 0 || strcmp(path, "/readyz") == 0) {
-        http_queue(h, call);
-    } else {
-        answer_text(call, 404, "there is /metrics, /healthz and /readyz\n");
-    }
+    answer_health(ctx, call);
 }
+
+static void http_on_queued(void *ctx, struct http_server_call *call)
+{
+    http_queue(ctx, call);
+}
+
+static void http_on_other(void *ctx, struct http_server_call *call)
+{
+    (void)ctx;
+    http_server_answer_text(call, 404, "there is /metrics, /healthz and /readyz\n");
+}
+
+static const struct http_server_route http_routes[] = {
+    {"GET", "/healthz", 0, http_on_health},
+    {"GET", "/metrics", 0, http_on_queued},
+    {"GET", "/readyz", 0, http_on_queued},
+    {"GET", "/", 0, http_on_other},
+};
 
 /* -- on our thread -- */
 
@@ -148,7 +151,7 @@ static enum err http_build(struct http *h)
     return h->text.bad;
 }
 
-static void answer_metrics(struct http *h, struct net_http_call *call)
+static void answer_metrics(struct http *h, struct http_server_call *call)
 {
     enum err e = ERR_OK;
 
@@ -156,30 +159,33 @@ static void answer_metrics(struct http *h, struct net_http_call *call)
         e = http_build_begin(h) ? http_build(h) : ERR_CLOSED;
     }
     if (e == ERR_CLOSED) {
-        answer_text(call, 503, STOPPING);
+        http_server_answer_text(call, 503, STOPPING);
     } else if (e) {
-        answer_text(call, 503, "out of memory\n");
+        http_server_answer_text(call, 503, "out of memory\n");
     } else {
-        net_http_answer(call, 200, OM_TYPE, h->text.p, h->text.n);
+        const struct http_server_reply reply = {
+            .status = 200, .type = OM_TYPE, .text = {(const char *)h->text.p, h->text.n}};
+
+        http_server_answer(call, &reply);
     }
 }
 
-static void answer_ready(struct http *h, struct net_http_call *call)
+static void answer_ready(struct http *h, struct http_server_call *call)
 {
     struct errmsg why = {""};
     char text[600];
 
     if (h->conf.ready(h->conf.ctx, &why)) {
-        answer_text(call, 200, "ok\n");
+        http_server_answer_text(call, 200, "ok\n");
     } else {
         (void)snprintf(text, sizeof text, "%s\n", why.text);
-        answer_text(call, 503, text);
+        http_server_answer_text(call, 503, text);
     }
 }
 
-static void http_answer(struct http *h, struct net_http_call *call)
+static void http_answer(struct http *h, struct http_server_call *call)
 {
-    if (strcmp(net_http_path(call), "/metrics") == 0) {
+    if (strcmp(http_server_path(call), "/metrics") == 0) {
         answer_metrics(h, call);
     } else {
         answer_ready(h, call);
@@ -187,9 +193,9 @@ static void http_answer(struct http *h, struct net_http_call *call)
 }
 
 /* The oldest that waits, or NULL when the round is over. */
-static struct net_http_call *http_next(struct http *h, int64_t until_ns, bool *stop)
+static struct http_server_call *http_next(struct http *h, int64_t until_ns, bool *stop)
 {
-    struct net_http_call *call = NULL;
+    struct http_server_call *call = NULL;
 
     os_mutex_lock(h->lock);
     while (!h->stop && h->n_waiting == 0 && os_cond_wait_until(h->wake, until_ns) != ERR_TIMEOUT) {
@@ -197,7 +203,7 @@ static struct net_http_call *http_next(struct http *h, int64_t until_ns, bool *s
     if (h->n_waiting > 0) {
         call = h->waiting[0];
         h->n_waiting--;
-        memmove(&h->waiting[0], &h->waiting[1], h->n_waiting * sizeof(struct net_http_call *));
+        memmove(&h->waiting[0], &h->waiting[1], h->n_waiting * sizeof(struct http_server_call *));
     }
     *stop = h->stop && !call;
     os_mutex_unlock(h->lock);
@@ -214,7 +220,7 @@ static void http_work(void *arg)
         log_line(LOG_WARN, "http", "priority_refused", "thread=http");
     }
     while (!stop) {
-        struct net_http_call *call = http_next(h, os_mono_ns() + ROUND_NS, &stop);
+        struct http_server_call *call = http_next(h, os_mono_ns() + ROUND_NS, &stop);
 
         if (call) {
             http_answer(h, call);
@@ -230,11 +236,12 @@ static void http_work(void *arg)
 
 static enum err http_open(struct http *h, struct errmsg *why)
 {
-    const struct net_http_conf net = {.address = h->conf.address,
-                                      .names = h->conf.names,
-                                      .n_names = h->conf.n_names,
-                                      .on_get = http_on_get,
-                                      .ctx = h};
+    const struct http_server_conf net = {.address = h->conf.address,
+                                         .names = h->conf.names,
+                                         .n_names = h->conf.n_names,
+                                         .routes = http_routes,
+                                         .n_routes = sizeof http_routes / sizeof *http_routes,
+                                         .ctx = h};
     enum err e;
 
     h->metrics = mem_zalloc(sizeof *h->metrics);
@@ -245,7 +252,7 @@ static enum err http_open(struct http *h, struct errmsg *why)
     if (!e) {
         e = os_thread_start(&h->thread, "http", http_work, h);
     }
-    return e ? e : net_http_start(&h->net, &net, why);
+    return e ? e : http_server_start(&h->net, &net, why);
 }
 
 enum err http_start(struct http **out, const struct http_conf *conf, struct errmsg *why)
@@ -282,7 +289,7 @@ void http_stop(struct http *h)
         os_mutex_unlock(h->lock);
         os_thread_join(h->thread); /* it answers what waits */
     }
-    net_http_stop(h->net);
+    http_server_stop(h->net);
     os_cond_destroy(h->wake);
     os_mutex_destroy(h->lock);
     buf_fini(&h->text);
@@ -297,10 +304,10 @@ int64_t http_stuck_ns(const struct http *h, int64_t now_ns)
 
 unsigned http_port(const struct http *h)
 {
-    return net_http_port(h->net);
+    return http_server_port(h->net);
 }
 
-struct net_http *http_listener(struct http *h)
+struct http_server *http_listener(struct http *h)
 {
     return h->net;
 }

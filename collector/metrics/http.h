@@ -6,14 +6,14 @@
  *   /metrics  the collector's own metrics, totals of hosts, the largest programs; built when it is
  *             asked for, at most once in refresh_ns
  *
- * Bounds:  those of net_http.h and fleet.h; HTTP_TEXT_MAX of text, kept until the next one.
- * Threads: one of its own does all the work; NNG's only queue requests. */
+ * Bounds:  those of http_server.h and fleet.h; HTTP_TEXT_MAX of text, kept until the next one.
+ * Threads: one of its own does all the work; the server's only queues requests. */
 #ifndef PROCFLEET_COLLECTOR_METRICS_HTTP_H
 #define PROCFLEET_COLLECTOR_METRICS_HTTP_H
 
 #include "collector/metrics/fleet.h"
 #include "collector/metrics/metrics.h"
-#include "common/http/net_http.h"
+#include "common/http/http_server.h"
 
 #define HTTP_TEXT_MAX ((size_t)64 << 20)
 
@@ -21,7 +21,7 @@ struct http;
 
 struct http_conf {
     const char *address;
-    const char *const *names; /* and n_names: see net_http_conf */
+    const char *const *names; /* and n_names: see http_server_conf */
     size_t n_names;
     int64_t refresh_ns;
     struct fleet_conf fleet;
@@ -33,11 +33,11 @@ struct http_conf {
     void *ctx;
 };
 
-/* Errors: those of net_http_start; ERR_NOMEM, ERR_IO (thread) */
+/* Errors: those of http_server_start; ERR_NOMEM, ERR_IO (thread) */
 NODISCARD enum err http_start(struct http **out, const struct http_conf *conf, struct errmsg *why);
 void http_stop(struct http *h); /* before the stages that it asks; NULL is allowed */
 int64_t http_stuck_ns(const struct http *h, int64_t now_ns); /* since its thread came round */
 unsigned http_port(const struct http *h);
-struct net_http *http_listener(struct http *h); /* for its counters; borrowed */
+struct http_server *http_listener(struct http *h); /* for its counters; borrowed */
 
 #endif

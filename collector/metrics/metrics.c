@@ -13,7 +13,7 @@
 #include "collector/subscribe/journal.h"
 #include "collector/subscribe/subscriptions.h"
 #include "common/base/clk.h"
-#include "common/http/net_http.h"
+#include "common/http/http_server.h"
 #include "common/net/net_engine.h"
 #include "common/os/os.h"
 #include "common/rpc/rpc.h"
@@ -370,11 +370,11 @@ static void add_enroll(struct metrics *out, struct enroll_service *enroll)
                 (double)s.refused);
 }
 
-static void add_http(struct metrics *out, struct net_http *http)
+static void add_http(struct metrics *out, struct http_server *http)
 {
-    struct net_http_stats s;
+    struct http_server_stats s;
 
-    net_http_stats(http, &s);
+    http_server_stats(http, &s);
     metrics_add(out, "procfleet_http_requests_total", "Requests for these numbers.",
                 METRICS_COUNTER, "", (double)s.requests);
     metrics_add(out, "procfleet_http_refused_total",

@@ -29,7 +29,7 @@ struct metrics {
 
 struct feed;
 struct journal;
-struct net_http;
+struct http_server;
 struct net_pub;
 struct subscriptions;
 struct rpc_server;
@@ -46,7 +46,7 @@ struct metrics_env {
     struct subscriptions *subscriptions;
     struct rpc_server *ingest, *query, *enroll;
     struct net_pub *pub;
-    struct net_http *http;
+    struct http_server *http;
     struct trust *trust;
     int64_t started_ns; /* UTC */
     uint32_t hosts;     /* of the store, without those that are forgotten */

@@ -13,7 +13,6 @@
 
 #include "collector/metrics/http.h"
 #include "common/base/clk.h"
-#include "common/net/net.h"
 #include "tests/fuzz/filled_store.h"
 
 #define REPLY_MAX (1u << 20)
@@ -55,7 +54,6 @@ static int64_t stuck_ns(void *ctx)
 static void stop(void)
 {
     http_stop(http);
-    net_fini();
 }
 
 static void start(void)
@@ -70,7 +68,6 @@ static void start(void)
     };
     struct errmsg why;
 
-    must(net_init(&why) == ERR_OK);
     must(http_start(&http, &conf, &why) == ERR_OK);
     (void)atexit(stop); /* before the store goes */
 }
@@ -127,17 +124,23 @@ static size_t hear(int fd, char *reply)
 /* bare: a request that wants no body. */
 static void judge(const char *reply, size_t n, bool bare)
 {
-    static const char *const known[] = {" 200 ", " 400 ", " 404 ", " 405 ",
-                                        " 421 ", " 501 ", " 503 ", " 505 "};
+    static const char *const known[] = {" 200 ", " 400 ", " 404 ", " 405 ", " 411 ", " 413 ",
+                                        " 414 ", " 421 ", " 431 ", " 501 ", " 503 ", " 505 "};
     const char *length = strstr(reply, "Content-Length: "), *body = strstr(reply, "\r\n\r\n");
     bool is_known = false;
+    size_t after, want;
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         is_known = is_known || strncmp(reply + 8, known[i], strlen(known[i])) == 0;
     }
     must(strncmp(reply, "HTTP/1.", 7) == 0 && is_known && length && body && length < body);
-    must((size_t)(reply + n - (body + 4)) == strtoul(length + 16, NULL, 10) ||
-         (bare && reply + n == body + 4));
+    after = (size_t)(reply + n - (body + 4));
+    want = strtoul(length + 16, NULL, 10);
+    if (after > want && strstr(body + 4 + want, "HTTP/1.1 400 ") == body + 4 + want) {
+        judge(body + 4 + want, after - want, bare); /* the library repeats a 400 of its own */
+        return;
+    }
+    must(after == want || (bare && after == 0));
 }
 
 static size_t talk(const uint8_t *p, size_t n, size_t writes, char *reply)

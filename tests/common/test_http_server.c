@@ -8,34 +8,35 @@
 #include <unistd.h>
 
 #include "common/base/clk.h"
-#include "common/http/net_host.h"
-#include "common/http/net_http.h"
-#include "common/net/net.h"
+#include "common/http/http_host.h"
+#include "common/http/http_server.h"
 #include "common/os/os.h"
 #include "tests/support/t.h"
 
 #define PATIENCE_S 30
-#define CONNS_MAX  64 /* of cmake/patches/nng/11-http.patch */
+#define PATH_SHOWN 400
 
 /* A server that answers what it is asked for, or keeps it. */
 struct desk {
-    struct net_http *http;
+    struct http_server *http;
     struct os_mutex *lock;
     struct os_cond *came;
     bool keeps;
     size_t n;
-    struct net_http_call *kept[NET_HTTP_CALLS];
+    struct http_server_call *kept[HTTP_SERVER_CALLS];
 };
 
-static void answer(struct net_http_call *call)
+static void answer(struct http_server_call *call)
 {
-    char text[NET_HTTP_PATH_MAX + 16];
-    int n = snprintf(text, sizeof text, "you asked for %s", net_http_path(call));
+    char text[PATH_SHOWN + 16];
 
-    net_http_answer(call, 200, "text/plain", text, (size_t)n);
+    (void)snprintf(text, sizeof text, "you asked for %.*s", PATH_SHOWN, http_server_path(call));
+    http_server_answer(call, &(struct http_server_reply){.status = 200,
+                                                         .type = "text/plain",
+                                                         .text = {text, strlen(text)}});
 }
 
-static void on_get(void *ctx, struct net_http_call *call)
+static void on_get(void *ctx, struct http_server_call *call)
 {
     struct desk *d = ctx;
     bool keeps;
@@ -52,18 +53,24 @@ static void on_get(void *ctx, struct net_http_call *call)
     }
 }
 
+static const struct http_server_route routes[] = {{"GET", "/", 0, on_get}};
+
 static void desk_open(struct desk *d, bool keeps)
 {
     static const char *const names[] = {"metrics.lab"};
-    struct net_http_conf conf = {
-        .address = "127.0.0.1:0", .names = names, .n_names = 1, .on_get = on_get, .ctx = d};
+    struct http_server_conf conf = {.address = "127.0.0.1:0",
+                                    .names = names,
+                                    .n_names = 1,
+                                    .routes = routes,
+                                    .n_routes = 1,
+                                    .ctx = d};
     struct errmsg why = {""};
 
     *d = (struct desk){.keeps = keeps};
     assert_ok(os_mutex_create(&d->lock));
     assert_ok(os_cond_create(&d->came, d->lock));
-    assert_ok(net_http_start(&d->http, &conf, &why));
-    assert_true(net_http_port(d->http) > 0);
+    assert_ok(http_server_start(&d->http, &conf, &why));
+    assert_true(http_server_port(d->http) > 0);
 }
 
 /* Waits until so many are kept. */
@@ -80,7 +87,7 @@ static void desk_wait(struct desk *d, size_t n)
 
 static void desk_close(struct desk *d)
 {
-    net_http_stop(d->http);
+    http_server_stop(d->http);
     os_cond_destroy(d->came);
     os_mutex_destroy(d->lock);
 }
@@ -90,7 +97,7 @@ static void desk_close(struct desk *d)
 static int dial(const struct desk *d)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)net_http_port(d->http)),
+                             .sin_port = htons((uint16_t)http_server_port(d->http)),
                              .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     struct timeval patience = {.tv_sec = PATIENCE_S};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -167,7 +174,9 @@ static void assert_served(const struct desk *d)
 {
     const char *said = get(d, "/still");
 
-    assert_memory_equal(said, "HTTP/1.1 200 OK\r\n", 17);
+    if (memcmp(said, "HTTP/1.1 200 OK\r\n", 17) != 0) {
+        fail_msg("%s", said);
+    }
     assert_non_null(strstr(said, "\r\n\r\nyou asked for /still"));
 }
 
@@ -175,7 +184,7 @@ static void assert_served(const struct desk *d)
 
 static void a_get_is_answered_and_its_connection_ends(void **state)
 {
-    struct net_http_stats stats;
+    struct http_server_stats stats;
     struct desk d;
     const char *said;
 
@@ -188,7 +197,7 @@ static void a_get_is_answered_and_its_connection_ends(void **state)
     assert_non_null(strstr(said, "\r\n\r\nyou asked for /a/b"));
     assert_null(strstr(said, "c=d"));
     assert_non_null(strstr(ask_text(&d, "GET /old HTTP/1.0\r\n\r\n"), "you asked for /old"));
-    net_http_stats(d.http, &stats);
+    http_server_stats(d.http, &stats);
     assert_int_equal(stats.requests, 3);
     assert_int_equal(stats.refused, 0);
     desk_close(&d);
@@ -214,7 +223,7 @@ static void an_answer_may_come_later_from_another_thread(void **state)
 static void other_methods_are_refused(void **state)
 {
     static const char *const methods[] = {"POST", "HEAD", "PUT", "get", "DELETE"};
-    struct net_http_stats stats;
+    struct http_server_stats stats;
     struct desk d;
 
     (void)state;
@@ -231,7 +240,7 @@ static void other_methods_are_refused(void **state)
         assert_non_null(strstr(said, "Allow: GET\r\n"));
         assert_null(strstr(said + 1, "HTTP/1.1")); /* one answer: the body is no request */
     }
-    net_http_stats(d.http, &stats);
+    http_server_stats(d.http, &stats);
     assert_int_equal(stats.refused, COUNT_OF(methods));
     desk_close(&d);
 }
@@ -290,16 +299,16 @@ static void who_may_come_from_elsewhere_may_use_the_number_or_the_machines_name(
         {"[::1]:7424", "[::2]", false},
     };
     char machine[256];
-    struct net_host h;
+    struct http_host h;
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        net_host_init(&h, rows[i].listened, NULL, 0);
-        assert_int_equal(net_host_is_ours(&h, rows[i].host), rows[i].ours);
+        http_host_init(&h, rows[i].listened, NULL, 0);
+        assert_int_equal(http_host_is_ours(&h, rows[i].host), rows[i].ours);
     }
     assert_ok(os_host_name(machine, sizeof machine));
-    net_host_init(&h, "*:7424", NULL, 0);
-    assert_true(net_host_is_ours(&h, machine));
+    http_host_init(&h, "*:7424", NULL, 0);
+    assert_true(http_host_is_ours(&h, machine));
 }
 
 static void a_path_that_ends_in_an_escape_is_only_a_path(void **state)
@@ -357,20 +366,21 @@ static void a_request_over_its_bound_ends_its_connection(void **state)
     desk_open(&d, false);
     memset(line, 'a', sizeof line);
     memcpy(line, "GET /", 5);
-    assert_string_equal(ask(&d, line, sizeof line), ""); /* one long line */
+    assert_null(strstr(ask(&d, line, sizeof line), " 200 ")); /* one long line */
     fd = dial(&d);
     assert_true(tell(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n", 25));
     for (size_t i = 0; i < 100000 && tell(fd, "X-Name: value\r\n", 15); i++) {
         /* a client that always has one header more */
     }
-    assert_int_equal(hear(fd, text, sizeof text), 0);
+    hear(fd, text, sizeof text); /* 431, if the end of the connection did not overtake it */
+    assert_null(strstr(text, " 200 "));
     assert_served(&d);
     desk_close(&d);
 }
 
 static void of_too_many_connections_the_oldest_goes(void **state)
 {
-    int fds[2 * CONNS_MAX];
+    int fds[2 * HTTP_SERVER_CONNS];
     char text[64];
     struct desk d;
 
@@ -381,10 +391,10 @@ static void of_too_many_connections_the_oldest_goes(void **state)
         (void)tell(fds[i], "GET /", 5);
     }
     assert_served(&d);
-    for (size_t i = 0; i < COUNT_OF(fds) - CONNS_MAX; i++) {
+    for (size_t i = 0; i < COUNT_OF(fds) - HTTP_SERVER_CONNS; i++) {
         assert_int_equal(hear(fds[i], text, sizeof text), 0);
     }
-    for (size_t i = COUNT_OF(fds) - CONNS_MAX; i < COUNT_OF(fds); i++) {
+    for (size_t i = COUNT_OF(fds) - HTTP_SERVER_CONNS; i < COUNT_OF(fds); i++) {
         close(fds[i]);
     }
     desk_close(&d);
@@ -392,19 +402,19 @@ static void of_too_many_connections_the_oldest_goes(void **state)
 
 static void of_too_many_requests_the_last_is_told_to_come_again(void **state)
 {
-    int fds[NET_HTTP_CALLS];
+    int fds[HTTP_SERVER_CALLS];
     char text[512];
     struct desk d;
 
     (void)state;
     desk_open(&d, true);
-    for (size_t i = 0; i < NET_HTTP_CALLS; i++) {
+    for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
         fds[i] = dial(&d);
         assert_true(tell(fds[i], "GET /x HTTP/1.0\r\n\r\n", 19));
         desk_wait(&d, i + 1);
     }
     assert_non_null(strstr(get(&d, "/y"), " 503 "));
-    for (size_t i = 0; i < NET_HTTP_CALLS; i++) {
+    for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
         answer(d.kept[i]);
         hear(fds[i], text, sizeof text);
         assert_non_null(strstr(text, "you asked for /x"));
@@ -474,38 +484,22 @@ static void changed_requests_are_answered_or_not_and_nothing_breaks(void **state
 
 static void an_address_in_use_is_told(void **state)
 {
-    struct net_http_conf conf = {.on_get = on_get};
-    struct net_http *second = NULL;
+    struct http_server_conf conf = {.routes = routes, .n_routes = 1};
+    struct http_server *second = NULL;
     struct errmsg why = {""};
     struct desk d;
     char address[32];
 
     (void)state;
     desk_open(&d, false);
-    /* Not by the same name: NNG would hand out the same server; and not "localhost", which may be
-     * ::1, where the port is free. */
-    (void)snprintf(address, sizeof address, "0.0.0.0:%u", net_http_port(d.http));
+    /* Not "localhost", which may be ::1, where the port is free. */
+    (void)snprintf(address, sizeof address, "0.0.0.0:%u", http_server_port(d.http));
     conf.address = address;
-    assert_err(net_http_start(&second, &conf, &why), ERR_BUSY);
+    assert_err(http_server_start(&second, &conf, &why), ERR_BUSY);
     assert_non_null(strstr(why.text, address));
     conf.address = "nowhere";
-    assert_err(net_http_start(&second, &conf, &why), ERR_INVALID);
+    assert_err(http_server_start(&second, &conf, &why), ERR_INVALID);
     desk_close(&d);
-}
-
-static int begin(void **state)
-{
-    struct errmsg why;
-
-    (void)state;
-    return net_init(&why) != ERR_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    net_fini();
-    return 0;
 }
 
 int main(void)
@@ -527,5 +521,5 @@ int main(void)
         cmocka_unit_test(an_address_in_use_is_told),
     };
 
-    return cmocka_run_group_tests(tests, begin, end);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

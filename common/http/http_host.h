@@ -1,27 +1,27 @@
 /* Whether a request over HTTP is meant for us. A browser can be made to send requests of any page
  * here, by a name of the page's owner that stands for our address; then the name is what it shows
- * in `Host`. For net*.c only. Threads: any, once made. */
-#ifndef PROCFLEET_COMMON_HTTP_NET_HOST_H
-#define PROCFLEET_COMMON_HTTP_NET_HOST_H
+ * in `Host`. Private to the folder. Threads: any, once made. */
+#ifndef PROCFLEET_COMMON_HTTP_HTTP_HOST_H
+#define PROCFLEET_COMMON_HTTP_HTTP_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NET_HOST_MAX 256u
+#define HTTP_HOST_MAX 256u
 
-struct net_host {
-    char listened[NET_HOST_MAX]; /* without its port */
-    char machine[NET_HOST_MAX];  /* "" where only this machine can come */
+struct http_host {
+    char listened[HTTP_HOST_MAX]; /* without its port */
+    char machine[HTTP_HOST_MAX];  /* "" where only this machine can come */
     const char *const *names;
     size_t n_names;
 };
 
 /* Borrows `names`. What is "*", or no loopback, lets other machines come: by number, which needs no
  * name that could lie, and by this machine's own name. */
-void net_host_init(struct net_host *h, const char *address, const char *const *names,
-                   size_t n_names);
+void http_host_init(struct http_host *h, const char *address, const char *const *names,
+                    size_t n_names);
 
 /* As it stands in a request: name or number, with a port or without. */
-bool net_host_is_ours(const struct net_host *h, const char *host);
+bool http_host_is_ours(const struct http_host *h, const char *host);
 
 #endif

@@ -1,4 +1,4 @@
-#include "common/http/net_host.h"
+#include "common/http/http_host.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "common/os/os.h"
 
 /* Without ":port"; false: it does not fit, or the port is none. */
-static bool host_part(char out[NET_HOST_MAX], const char *host)
+static bool host_part(char out[HTTP_HOST_MAX], const char *host)
 {
     const char *end = strchr(host, ']');
     size_t n = host[0] == '[' && end ? (size_t)(end - host) + 1 : strcspn(host, ":");
@@ -19,7 +19,7 @@ static bool host_part(char out[NET_HOST_MAX], const char *host)
     if (n > 0 && host[n - 1] == '.') {
         n--; /* the root's dot */
     }
-    if (n == 0 || n >= NET_HOST_MAX) {
+    if (n == 0 || n >= HTTP_HOST_MAX) {
         return false;
     }
     memcpy(out, host, n);
@@ -51,10 +51,10 @@ static bool is_loopback(const char *name)
            (strncmp(name, "127.", 4) == 0 && is_number(name));
 }
 
-void net_host_init(struct net_host *h, const char *address, const char *const *names,
-                   size_t n_names)
+void http_host_init(struct http_host *h, const char *address, const char *const *names,
+                    size_t n_names)
 {
-    *h = (struct net_host){.names = names, .n_names = n_names};
+    *h = (struct http_host){.names = names, .n_names = n_names};
     if (!host_part(h->listened, address)) {
         h->listened[0] = '\0';
     }
@@ -63,9 +63,9 @@ void net_host_init(struct net_host *h, const char *address, const char *const *n
     }
 }
 
-bool net_host_is_ours(const struct net_host *h, const char *host)
+bool http_host_is_ours(const struct http_host *h, const char *host)
 {
-    char name[NET_HOST_MAX];
+    char name[HTTP_HOST_MAX];
 
     if (!host_part(name, host)) {
         return false;

@@ -1,0 +1,36 @@
+/* What libmicrohttpd is built with: no HTTPS, no log, no forms, no logins, no upgrade. What differs between systems is in
+ * Dependencies.cmake. */
+#define HAVE_C_ALIGNOF            1
+#define HAVE_C_VARARRAYS          1
+#define HAVE_CALLOC               1
+#define HAVE_CLOCK_GETTIME        1
+#define HAVE_ERRNO_H              1
+#define HAVE_FCNTL_H              1
+#define HAVE_GETSOCKNAME          1
+#define HAVE_INET6                1
+#define HAVE_INTTYPES_H           1
+#define HAVE_LIMITS_H             1
+#define HAVE_REAL_BOOL            1
+#define HAVE_SNPRINTF             1
+#define HAVE_STDALIGN_H           1
+#define HAVE_STDBOOL_H            1
+#define HAVE_STDDEF_H             1
+#define HAVE_STDINT_H             1
+#define HAVE_STDIO_H              1
+#define HAVE_STDLIB_H             1
+#define HAVE_STRING_H             1
+#define HAVE_SYS_TYPES_H          1
+#define HAVE_TIME_H               1
+#define HAVE___FUNC__             1
+#define INLINE_FUNC               1
+#define MHD_USE_GETSOCKNAME       1
+#define NDEBUG                    1
+#define PACKAGE_VERSION           "0.9.75"
+#define VERSION                   "0.9.75"
+#define SIZEOF_SIZE_T             8
+#define SIZEOF_UINT64_T           8
+#define SIZEOF_UNSIGNED_INT       4
+#define SIZEOF_UNSIGNED_LONG_LONG 8
+#define _MHD_EXTERN               extern
+#define _MHD_NORETURN             _Noreturn
+#define _MHD_static_inline        static inline
