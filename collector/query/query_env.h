@@ -23,7 +23,8 @@
     X(EVENTS, events)       \
     X(COVERAGE, coverage)   \
     X(TREE, tree)           \
-    X(OVERVIEW, overview)
+    X(OVERVIEW, overview)   \
+    X(SERIES, series)
 
 #define QUERY_KIND(kind, name) QUERY_##kind,
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };

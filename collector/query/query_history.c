@@ -10,8 +10,9 @@
  * A counter's value in a row is its growth since the process's previous row, so of every process
  * the newest sample before the slice is kept as its base. A page goes on at the time where the one
  * before ended, with bases looked for as far back as the window reaches. */
-#include "collector/query/query_impl.h"
+#include "collector/query/query_history.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,13 +41,15 @@ struct point {
     struct point *older; /* of the same instance and slice */
     bool fresh;
     uint32_t instances;
-    struct mark marks[]; /* one per metric, as sent */
+    struct query_spread *spreads; /* one per metric; NULL: rows are made */
+    struct mark marks[];          /* one per metric, as sent */
 };
 
 struct chain {
     struct query_inst *inst;
     struct point *newest; /* of this slice */
     struct mark *bases;   /* before the slice; one per metric */
+    uint32_t tag;         /* for the use of who is called for each step */
 };
 
 struct history {
@@ -56,8 +59,9 @@ struct history {
     struct arena memory;      /* points of one slice */
     struct arena chains;      /* of one host */
     int64_t step_ns;
-    bool cells;
-    int64_t since_ns, until_ns; /* of the slice */
+    bool cells, folded;
+    const struct query_history_steps *steps; /* NULL: rows are made */
+    int64_t since_ns, until_ns;              /* of the slice */
     size_t n_points, cap_points;
     struct point **points;
     size_t n_chains, cap_chains;
@@ -144,6 +148,12 @@ static enum err point_get(struct history *h, struct chain *c, int64_t slot_ns, s
     if (e || !p) {
         return ERR_FULL;
     }
+    if (h->steps) {
+        p->spreads = arena_array(&h->memory, h->table.n_metrics, sizeof *p->spreads);
+        if (!p->spreads) {
+            return ERR_FULL;
+        }
+    }
     for (unsigned i = 0; i < h->table.n_metrics; i++) {
         p->marks[i].when_ns = QUERY_NEVER;
     }
@@ -161,6 +171,21 @@ static void mark_take(struct mark *m, const struct mark *newer)
     if (newer->when_ns >= m->when_ns) {
         *m = *newer;
     }
+}
+
+static void spread_add(struct query_spread *s, const struct cell *c)
+{
+    bool none = !s->count;
+
+    if (!c->count) {
+        return;
+    }
+    s->min = none || c->min < s->min ? c->min : s->min;
+    s->max = none || c->max > s->max ? c->max : s->max;
+    s->first = none || c->first_ns < s->first_ns ? c->first : s->first;
+    s->first_ns = none || c->first_ns < s->first_ns ? c->first_ns : s->first_ns;
+    s->sum = cell_sum(s->sum, c->sum);
+    s->count += c->count;
 }
 
 static int64_t history_slot(const struct history *h, int64_t when_ns)
@@ -195,7 +220,7 @@ static enum err point_sample(struct history *h, struct chain *c, const struct ba
     size_t tick = run->first_tick + k;
     struct mark m = {.when_ns = cols->b->wall_ns[tick], .mono_ns = cols->b->mono_ns[tick]};
     struct mark *to = c->bases;
-    struct point *p;
+    struct point *p = NULL;
     enum err e;
 
     if (m.when_ns >= h->until_ns) {
@@ -213,6 +238,14 @@ static enum err point_sample(struct history *h, struct chain *c, const struct ba
         if (cols->col[i] && (run->mask & METRIC_BIT(query_table_column(&h->table, i)))) {
             m.value = cols->col[i]->values[cols->at[i] + k];
             mark_take(&to[i], &m);
+            if (p && p->spreads) {
+                spread_add(&p->spreads[i], &(struct cell){.count = 1,
+                                                          .first_ns = m.when_ns,
+                                                          .first = m.value,
+                                                          .sum = m.value,
+                                                          .min = m.value,
+                                                          .max = m.value});
+            }
         }
     }
     return ERR_OK;
@@ -262,13 +295,19 @@ static void cell_add_to(struct mark *to, const struct store_cell_row *row, const
     mark_take(to, &m);
 }
 
-static void cells_add(struct history *h, struct mark *to, const struct store_cell_row *row)
+static void cells_add(struct history *h, struct mark *to, struct query_spread *spreads,
+                      const struct store_cell_row *row)
 {
     for (unsigned i = 0; i < h->table.n_metrics; i++) {
         uint64_t bit = METRIC_BIT(query_table_column(&h->table, i));
 
         if (row->mask & bit) {
-            cell_add_to(&to[i], row, &row->cells[__builtin_popcountll(row->mask & (bit - 1))]);
+            const struct cell *c = &row->cells[__builtin_popcountll(row->mask & (bit - 1))];
+
+            cell_add_to(&to[i], row, c);
+            if (spreads) {
+                spread_add(&spreads[i], c);
+            }
         }
     }
 }
@@ -288,14 +327,14 @@ static enum err cells_take(void *ctx, const struct store_cell_row *row)
         return e;
     }
     if (row->before) {
-        cells_add(h, c->bases, row);
+        cells_add(h, c->bases, NULL, row);
         return ERR_OK;
     }
     e = point_get(h, c, history_slot(h, row->end_ns - 1), &p);
     if (!e) {
         p->fresh |= row->fresh;
         p->instances += row->instances;
-        cells_add(h, p->marks, row);
+        cells_add(h, p->marks, p->spreads, row);
     }
     return e;
 }
@@ -475,6 +514,53 @@ static enum err slice_rows(struct history *h, struct query_cursor *last)
     return e;
 }
 
+/* -- steps, for who adds them up -- */
+
+/* What metric i grew by in this step. Of what began before the step in front of it, as after a hole,
+ * only a step's share; where nothing is known of before, from the first sample on. */
+static bool step_growth(const struct history *h, const struct point *p, unsigned i, int64_t *value)
+{
+    const struct mark *m = &p->marks[i];
+    const struct query_spread *s = &p->spreads[i];
+    int64_t took_ns;
+
+    if (m->when_ns == QUERY_NEVER || !query_table_counts(&h->table, i) || mark_is_hidden(h, m)) {
+        return false;
+    }
+    if (!point_growth(h, p, i, value, &took_ns)) {
+        *value = cell_growth(s->first, m->value);
+        return !p->chain->inst->instances && !point_previous(p, i) && s->first_ns < m->when_ns &&
+               m->value >= s->first;
+    }
+    if (!p->chain->inst->instances &&
+        clk_add(m->when_ns, -took_ns) < clk_add(p->slot_ns, -h->step_ns)) {
+        *value = (int64_t)((double)*value * (double)h->step_ns / (double)took_ns + 0.5);
+    }
+    return true;
+}
+
+static enum err slice_steps(struct history *h)
+{
+    int64_t growth[WIRE_METRICS_MAX];
+    struct query_step step = {.span = h->s, .growth = growth};
+    enum err e = ERR_OK;
+
+    for (size_t k = 0; !e && k < h->n_points; k++) {
+        const struct point *p = h->points[k];
+
+        step.inst = p->chain->inst;
+        step.tag = &p->chain->tag;
+        step.slot_ns = p->slot_ns;
+        step.spreads = p->spreads;
+        step.grew = 0;
+        for (unsigned i = 0; i < h->table.n_metrics; i++) {
+            step.grew |= (uint64_t)step_growth(h, p, i, &growth[i]) << i;
+        }
+        e = h->steps->each(h->steps->ctx, &step);
+    }
+    return e;
+}
+
 /* -- slices -- */
 
 static void slice_clear(struct history *h)
@@ -539,7 +625,7 @@ static enum err slice_cells(struct history *h, int64_t step_ns)
                               .has_pid = h->q->ask->has_pid,
                               .pid = h->q->ask->pid,
                               .names = true,
-                              .folded = h->q->ask->folded};
+                              .folded = h->folded};
 
     return query_scan_cells(h->q, h->s, &ask, cells_take, h, NULL);
 }
@@ -614,6 +700,7 @@ static enum err history_slices(struct history *h, struct query_cursor *last)
 
     while (!e && h->since_ns < h->s->until_ns && !h->q->out->more) {
         size_t rows = h->q->out->data.n_rows;
+        size_t enough = (h->steps ? WIRE_ROWS_MAX : h->q->limit) / 4;
 
         h->until_ns = slice_until(h, length);
         e = slice_read(h);
@@ -624,12 +711,12 @@ static enum err history_slices(struct history *h, struct query_cursor *last)
             continue;
         }
         if (!e) {
-            e = slice_rows(h, last);
+            e = h->steps ? slice_steps(h) : slice_rows(h, last);
         }
+        rows = h->steps ? h->n_points : h->q->out->data.n_rows - rows;
         slice_end(h);
         h->since_ns = h->until_ns;
-        rows = h->q->out->data.n_rows - rows;
-        if (rows < h->q->limit / 4 && length < SLICE_MAX_NS / 2) {
+        if (rows < enough && length < SLICE_MAX_NS / 2) {
             length *= 2;
         }
     }
@@ -659,29 +746,57 @@ static enum err history_host(struct history *h, struct query_span *s)
     return e ? e : history_slices(h, &last);
 }
 
+static void history_open(struct history *h)
+{
+    h->cells = h->step_ns >= CELLS_STEP_NS;
+    query_table_init(&h->table, h->q);
+    h->table.infos = true;
+    arena_init(&h->memory, QUERY_MEMORY_MAX / 2);
+    arena_init(&h->chains, QUERY_MEMORY_MAX / 4);
+}
+
+static void history_close(struct history *h)
+{
+    arena_fini(&h->chains);
+    arena_fini(&h->memory);
+    query_table_fini(&h->table);
+}
+
 enum err query_history(struct query *q)
 {
-    struct history h = {.q = q, .step_ns = q->ask->step_ns};
+    struct history h = {.q = q, .step_ns = q->ask->step_ns, .folded = q->ask->folded};
     enum err e = query_plan(q, history_metrics, sizeof history_metrics, WIRE_ROWS_MAX);
 
     if (e) {
         return e;
     }
-    h.cells = h.step_ns >= CELLS_STEP_NS;
     h.rows = arena_array(&q->out->memory, q->limit, sizeof *h.rows);
     if (!h.rows) {
         return ERR_NOMEM;
     }
-    query_table_init(&h.table, q);
-    h.table.infos = true;
-    arena_init(&h.memory, QUERY_MEMORY_MAX / 2);
-    arena_init(&h.chains, QUERY_MEMORY_MAX / 4);
+    history_open(&h);
     for (size_t i = query_first_span(q); !e && i < q->n_spans && !q->out->more; i++) {
         e = history_host(&h, &q->spans[i]);
     }
     q->out->data.rows = h.rows;
-    arena_fini(&h.chains);
-    arena_fini(&h.memory);
-    query_table_fini(&h.table);
+    history_close(&h);
+    return e;
+}
+
+enum err query_history_steps(struct query *q, const struct query_history_steps *steps)
+{
+    struct history h = {.q = q, .step_ns = steps->step_ns, .folded = true, .steps = steps};
+    enum err e = ERR_OK;
+
+    assert(steps->step_ns > 0);
+    history_open(&h);
+    h.table.nameless = true;
+    for (size_t i = 0; !e && i < q->n_spans; i++) {
+        e = history_host(&h, &q->spans[i]);
+        if (!e) {
+            e = steps->host_done(steps->ctx, &q->spans[i]);
+        }
+    }
+    history_close(&h);
     return e;
 }

@@ -16,7 +16,7 @@
  * one host's processes, and the groups; where a host had too many processes for all metrics at
  * once, it is read for fewer at a time. Folded rows are used without being asked for: a group
  * loses nothing by them. */
-#include "collector/query/query_impl.h"
+#include "collector/query/query_top.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -538,6 +538,8 @@ static struct str groups_name(const struct groups *g, const struct query_inst *i
         return inst->info ? inst->info->name : str_make("");
     case WIRE_GROUP_USER:
         return inst->info ? inst->info->user : str_make("");
+    case WIRE_GROUP_FLEET:
+        return str_make("");
     default: /* of a host's own name there may be two: the id tells them apart */
         return (struct str){(const char *)store_view_host(g->q->env->view, g->table.host)->id.b,
                             sizeof(struct uuid)};
@@ -760,7 +762,7 @@ static enum err top_check(const struct query *q)
     const struct wire_query *ask = q->ask;
     const struct metric *m = metric_by_id(q->out->data.metrics[0]);
 
-    if (ask->by > WIRE_BY_AVG || ask->group_by > WIRE_GROUP_TREE) {
+    if (ask->by > WIRE_BY_AVG || ask->group_by > WIRE_GROUP_FLEET) {
         return errmsg_set(q->why, ERR_INVALID, "this collector does not know this order or group");
     }
     if (m->kind == METRIC_GAUGE && ask->by == WIRE_BY_RATE) {
@@ -801,9 +803,13 @@ enum err query_top(struct query *q)
 {
     enum err e = query_plan(q, top_metrics, sizeof top_metrics, TOP_LIMIT);
 
-    if (!e) {
-        e = top_check(q);
-    }
+    return e ? e : query_top_rows(q);
+}
+
+enum err query_top_rows(struct query *q)
+{
+    enum err e = top_check(q);
+
     if (e) {
         return e;
     }

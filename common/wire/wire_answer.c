@@ -4,6 +4,7 @@
 #include "common/wire/wire.h"
 #include "common/wire/wire_info.h"
 #include "common/wire/wire_overview.h"
+#include "common/wire/wire_series.h"
 #include "proto/query.pb-c.h"
 
 /* Answers (wire_query.h). Rows refer to a table of instances: a history of one process carries its
@@ -581,6 +582,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     if (!e) {
         e = overview_put(m, in, a);
     }
+    if (!e) {
+        e = wire_series_put(m, in, a);
+    }
     return e;
 }
 
@@ -773,6 +777,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     }
     if (!e) {
         e = overview_get(out, m, a);
+    }
+    if (!e) {
+        e = wire_series_get(out, m, a);
     }
     return e;
 }

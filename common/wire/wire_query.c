@@ -68,6 +68,8 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     WIRE_PUT(&m, group_by, q->group_by);
     WIRE_PUT(&m, folded, q->folded);
     WIRE_PUT(&m, at_ns, q->at_ns);
+    WIRE_PUT(&m, buckets, q->buckets);
+    WIRE_PUT(&m, envelope, q->envelope);
     WIRE_PUT(&m, forgotten, q->forgotten);
     e = query_texts(&m, q, &a);
     if (!e) {
@@ -107,6 +109,8 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     q->group_by = (uint8_t)m->group_by;
     q->folded = m->folded != 0;
     q->at_ns = m->at_ns;
+    q->buckets = m->buckets;
+    q->envelope = m->envelope != 0;
     q->forgotten = m->forgotten != 0;
     return wire_get_bytes(q->metrics, &q->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 }

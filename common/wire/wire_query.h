@@ -17,6 +17,7 @@
 #define RPC_QUERY_COVERAGE    "procfleet.v1.Query/Coverage"
 #define RPC_QUERY_TREE        "procfleet.v1.Query/Tree"
 #define RPC_QUERY_OVERVIEW    "procfleet.v1.Query/Overview"
+#define RPC_QUERY_SERIES      "procfleet.v1.Query/Series"
 
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
@@ -40,7 +41,8 @@ enum wire_group {
     WIRE_GROUP_IMAGE,
     WIRE_GROUP_USER,
     WIRE_GROUP_HOST,
-    WIRE_GROUP_TREE /* a process and all that descend from it */
+    WIRE_GROUP_TREE, /* a process and all that descend from it */
+    WIRE_GROUP_FLEET /* all together */
 };
 
 /* One request shape for all methods; members that a method does not use are ignored. Time: [since,
@@ -66,6 +68,8 @@ struct wire_query {
     uint8_t group_by;  /* Top: enum wire_group */
     bool folded;       /* also of processes too short for the tier that is left, by image name */
     int64_t at_ns;     /* Tree; 0 = each host's newest data */
+    uint32_t buckets;  /* Series: at most so many; 0 = 60 */
+    bool envelope;     /* Series of processes: least and greatest of gauges, too */
 };
 
 struct wire_host {
@@ -137,9 +141,10 @@ struct wire_coverage {
 };
 
 struct wire_overview; /* wire_overview.h */
+struct wire_series;   /* wire_series.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
- * Events (hosts, events), Coverage (hosts, coverage) and Overview. */
+ * Events (hosts, events), Coverage (hosts, coverage), Overview and Series (as Top, and series). */
 struct wire_answer {
     size_t n_hosts;
     const struct wire_host *hosts;
@@ -159,6 +164,7 @@ struct wire_answer {
     uint32_t used[WIRE_USED_MAX];         /* windows of hosts read, by enum store_tier */
     uint32_t damaged;                     /* values that could not be read */
     const struct wire_overview *overview; /* NULL in all others */
+    const struct wire_series *series;     /* likewise */
 };
 
 struct wire_server_info {

@@ -129,7 +129,7 @@ static void scope_hides_other_hosts_from_every_kind_of_query(void **state)
 {
     static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,    QUERY_PROCESSES,
                                             QUERY_HISTORY, QUERY_EVENTS, QUERY_COVERAGE,
-                                            QUERY_TREE};
+                                            QUERY_TREE,    QUERY_SERIES};
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
     struct query_answer a;
@@ -343,9 +343,9 @@ static void a_passed_deadline_ends_the_query(void **state)
 
 static void every_failing_allocation_is_survived(void **state)
 {
-    static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,     QUERY_PROCESSES,
-                                            QUERY_HISTORY, QUERY_EVENTS,  QUERY_COVERAGE,
-                                            QUERY_TREE,    QUERY_OVERVIEW};
+    static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,      QUERY_PROCESSES,
+                                            QUERY_HISTORY, QUERY_EVENTS,   QUERY_COVERAGE,
+                                            QUERY_TREE,    QUERY_OVERVIEW, QUERY_SERIES};
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
     struct query_env env = {.now_ns = LAB_NS(1000)};

@@ -1,0 +1,475 @@
+/* Series: how the metrics of groups went over time, in buckets as wide as a plot's pixel, with what
+ * of each bucket arrived.
+ *
+ * First Top ranks the groups of the whole window: they are the answer's rows, and series i is of row
+ * i. Then every host is read once more in steps as wide as a bucket; what belongs to no row is added
+ * up in one series more. So values and their losses come in one answer, and the rows name the
+ * series.
+ *
+ * Buckets lie on whole steps since 1970, and the window is extended to whole buckets, so that a
+ * window that moves changes which buckets are answered but not what is in them.
+ *
+ * What a value is: of a counter its growth in the bucket; of cpu_percent that of cpu_time over the
+ * part of the bucket that was asked for; of a gauge the mean, of one process over its samples, of a
+ * group over the host's ticks, so that a process that lived for a tenth of the bucket counts a
+ * tenth. Groups over several hosts are the sum of the hosts' values. Nothing is scaled up for what is
+ * missing.
+ *
+ * Memory: groups times metrics times buckets, at most WIRE_SERIES_VALUES_MAX. */
+#include "collector/query/query_impl.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "collector/query/query_cover.h"
+#include "collector/query/query_history.h"
+#include "collector/query/query_ledger.h"
+#include "collector/query/query_scan.h"
+#include "collector/query/query_top.h"
+#include "common/wire/wire_series.h"
+
+#define SERIES_LIMIT   10u
+#define SERIES_BUCKETS 60u
+
+static const uint8_t series_metrics[] = {M_CPU_PERCENT};
+
+/* What one host adds to a value. */
+struct series_part {
+    uint64_t count; /* samples of gauges; of counters how often they grew */
+    int64_t sum;    /* of the samples; growth of counters */
+};
+
+struct series {
+    struct query *q;
+    struct wire_series *out;
+    struct wire_series_column *columns; /* out's, being filled */
+    uint32_t *present, *hosts_in;       /* likewise; present counts ns until the end */
+    uint64_t *wanted_ns, *there_ns;     /* of all hosts, for each bucket */
+    struct series_part *parts;          /* of the host that is read */
+    uint32_t *touched;                  /* those of them that are not zero */
+    size_t n_touched;
+    uint64_t *ticks; /* of the host in each bucket */
+};
+
+/* -- buckets -- */
+
+static int64_t series_floor(int64_t ns, int64_t step_ns)
+{
+    int64_t rest = ns % step_ns;
+
+    return ns - rest - (rest < 0 ? step_ns : 0);
+}
+
+static int64_t series_ceil(int64_t ns, int64_t step_ns)
+{
+    int64_t floor = series_floor(ns, step_ns);
+
+    return floor == ns ? ns : clk_add(floor, step_ns);
+}
+
+/* From the first to the last moment of all spans. */
+static void series_window(const struct query *q, int64_t *since_ns, int64_t *until_ns)
+{
+    *since_ns = INT64_MAX;
+    *until_ns = INT64_MIN;
+    for (size_t i = 0; i < q->n_spans; i++) {
+        *since_ns = q->spans[i].since_ns < *since_ns ? q->spans[i].since_ns : *since_ns;
+        *until_ns = q->spans[i].until_ns > *until_ns ? q->spans[i].until_ns : *until_ns;
+    }
+}
+
+static uint64_t series_count(int64_t since_ns, int64_t until_ns, int64_t step_ns)
+{
+    return (uint64_t)clk_sub(series_ceil(until_ns, step_ns), series_floor(since_ns, step_ns)) /
+           (uint64_t)step_ns;
+}
+
+/* The smallest of the usual steps that needs no more buckets than asked for. */
+static int64_t series_step(const struct query *q, int64_t since_ns, int64_t until_ns)
+{
+    static const int64_t seconds[] = {1,    2,    5,     10,    30,     60,      300,     600,
+                                      1800, 3600, 21600, 86400, 604800, 2592000, 31536000};
+    uint32_t buckets = q->ask->buckets ? q->ask->buckets : SERIES_BUCKETS;
+
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        if (series_count(since_ns, until_ns, seconds[i] * CLK_S) <= buckets) {
+            return seconds[i] * CLK_S;
+        }
+    }
+    return clk_sub(until_ns, since_ns) / buckets + CLK_S;
+}
+
+/* Sets step and window; spans are extended to whole buckets where the question set their ends. */
+static enum err series_axis(struct series *x)
+{
+    struct query *q = x->q;
+    int64_t since_ns, until_ns;
+    uint64_t n;
+
+    if (q->ask->buckets > WIRE_BUCKETS_MAX) {
+        return errmsg_set(q->why, ERR_INVALID, "at most %u buckets", WIRE_BUCKETS_MAX);
+    }
+    series_window(q, &since_ns, &until_ns);
+    if (since_ns >= until_ns) {
+        return ERR_OK; /* no host */
+    }
+    x->out->step_ns = q->ask->step_ns ? q->ask->step_ns : series_step(q, since_ns, until_ns);
+    n = series_count(since_ns, until_ns, x->out->step_ns);
+    if (n > WIRE_BUCKETS_MAX) {
+        return errmsg_set(q->why, ERR_INVALID,
+                          "the window has %llu steps of that length, at most %u are answered: ask "
+                          "for a longer step or a shorter window",
+                          (unsigned long long)n, WIRE_BUCKETS_MAX);
+    }
+    for (size_t i = 0; i < q->n_spans; i++) {
+        struct query_span *s = &q->spans[i];
+
+        s->since_ns = series_floor(s->since_ns, x->out->step_ns);
+        if (q->ask->until_ns) {
+            s->until_ns = series_ceil(s->until_ns, x->out->step_ns);
+        }
+    }
+    x->out->t0_ns = series_floor(since_ns, x->out->step_ns);
+    x->out->n_buckets = (uint32_t)n;
+    query_known(q);
+    return ERR_OK;
+}
+
+/* The part of bucket b that lies in [since, until), ns. */
+static int64_t series_overlap(const struct series *x, uint32_t b, int64_t since_ns,
+                              int64_t until_ns)
+{
+    int64_t first = clk_add(x->out->t0_ns, (int64_t)b * x->out->step_ns);
+    int64_t last = clk_add(first, x->out->step_ns);
+
+    first = since_ns > first ? since_ns : first;
+    last = until_ns < last ? until_ns : last;
+    return last > first ? last - first : 0;
+}
+
+/* -- values -- */
+
+static size_t series_at(const struct series *x, size_t group, unsigned metric, uint32_t bucket)
+{
+    return (group * x->q->out->data.n_metrics + metric) * x->out->n_buckets + bucket;
+}
+
+static bool series_is_gauge(const struct series *x, unsigned i)
+{
+    const struct metric *m = metric_by_id(x->q->out->data.metrics[i]);
+
+    return m->kind == METRIC_GAUGE && m->id != M_CPU_PERCENT;
+}
+
+static bool series_fits(const struct query *q, const struct query_step *step,
+                        const struct wire_row *row)
+{
+    const struct query_inst *inst = step->inst;
+
+    switch (q->ask->group_by) {
+    case WIRE_GROUP_NONE:
+        return !inst->instances && !row->instances && row->host == step->span->answer &&
+               proc_id_eq(row->info.id, inst->id);
+    case WIRE_GROUP_IMAGE:
+        return str_eq(row->info.name, inst->info ? inst->info->name : str_make(""));
+    case WIRE_GROUP_USER:
+        return str_eq(row->info.user, inst->info ? inst->info->user : str_make(""));
+    case WIRE_GROUP_HOST:
+        return row->host == step->span->answer;
+    default:
+        return true;
+    }
+}
+
+/* The group of the step's process; the one behind the rows holds what belongs to none of them. */
+static size_t series_group(const struct series *x, const struct query_step *step)
+{
+    const struct wire_answer *a = &x->q->out->data;
+    size_t i = 0;
+
+    if (*step->tag) {
+        return *step->tag - 1;
+    }
+    while (i < a->n_rows && !series_fits(x->q, step, &a->rows[i])) {
+        i++;
+    }
+    *step->tag = (uint32_t)i + 1;
+    return i;
+}
+
+static void series_envelope(struct wire_series_column *c, uint32_t b, const struct query_spread *s)
+{
+    bool first = c->min[b] > c->max[b];
+
+    c->min[b] = first || s->min < c->min[b] ? s->min : c->min[b];
+    c->max[b] = first || s->max > c->max[b] ? s->max : c->max[b];
+}
+
+static enum err series_step_add(void *ctx, const struct query_step *step)
+{
+    struct series *x = ctx;
+    uint8_t n_metrics = x->q->out->data.n_metrics;
+    uint32_t b = (uint32_t)((step->slot_ns - x->out->t0_ns) / x->out->step_ns);
+    size_t group;
+
+    if (step->slot_ns < x->out->t0_ns || b >= x->out->n_buckets) {
+        return ERR_OK;
+    }
+    for (unsigned i = 0; i < n_metrics && !step->inst->instances; i++) {
+        x->ticks[b] = step->spreads[i].count > x->ticks[b] ? step->spreads[i].count : x->ticks[b];
+    }
+    if (!step->inst->instances && !query_wants(x->q, step->inst->id, step->inst->info)) {
+        return ERR_OK;
+    }
+    group = series_group(x, step);
+    for (unsigned i = 0; i < n_metrics; i++) {
+        const struct query_spread *s = &step->spreads[i];
+        bool gauge = series_is_gauge(x, i), grew = step->grew >> i & 1;
+        size_t at = series_at(x, group, i, b);
+
+        if (gauge ? !s->count : !grew) {
+            continue;
+        }
+        if (!x->parts[at].count) {
+            x->touched[x->n_touched++] = (uint32_t)at;
+        }
+        x->parts[at].count += gauge ? s->count : 1;
+        x->parts[at].sum = cell_sum(x->parts[at].sum, gauge ? s->sum : step->growth[i]);
+        if (gauge && x->columns[group * n_metrics + i].min) {
+            series_envelope(&x->columns[group * n_metrics + i], b, s);
+        }
+    }
+    return ERR_OK;
+}
+
+/* -- what of each bucket arrived -- */
+
+/* How much of a span of loss is lost, 0 to 1. */
+static double series_density(const struct query_ledger *l, const struct wire_loss_span *lost,
+                             int64_t length_ns)
+{
+    double share = 1;
+
+    if (lost->ticks && l->period_ns > 0) {
+        share = (double)lost->ticks * (double)l->period_ns / (double)length_ns;
+    } else if (lost->events && l->until_ns > l->since_ns) {
+        double expected =
+            (double)l->events * (double)length_ns / (double)clk_sub(l->until_ns, l->since_ns);
+
+        share = (double)lost->events / ((double)lost->events + expected);
+    }
+    return share < 1 ? share : 1;
+}
+
+static void series_present(struct series *x, const struct query_span *s,
+                           const struct query_ledger *l)
+{
+    int64_t period = l->period_ns > 0 ? l->period_ns : 1;
+    int64_t end_ns = clk_add(s->about->last_ns, period);
+
+    for (uint32_t b = 0; b < x->out->n_buckets; b++) {
+        int64_t since = s->since_ns, until = s->until_ns;
+        int64_t wanted = series_overlap(x, b, since, until), there;
+
+        since = s->about->first_ns > since ? s->about->first_ns : since;
+        until = end_ns < until ? end_ns : until;
+        there = series_overlap(x, b, since, until);
+        if (!wanted || (s->over && !there)) {
+            continue; /* of a recording that ended nothing is expected */
+        }
+        for (size_t k = 0; k < l->n_spans; k++) {
+            const struct wire_loss_span *lost = &l->spans[k];
+            int64_t least = clk_add(lost->first_ns, period);
+            int64_t last = lost->last_ns > least ? lost->last_ns : least;
+            int64_t here = series_overlap(x, b, lost->first_ns, last);
+
+            if (here) {
+                double share = series_density(l, lost, clk_sub(last, lost->first_ns));
+
+                there -= (int64_t)((double)here * share + 0.5);
+            }
+        }
+        x->wanted_ns[b] += (uint64_t)(s->over ? there > 0 ? there : 0 : wanted);
+        x->there_ns[b] += (uint64_t)(there > 0 ? there : 0);
+    }
+}
+
+/* -- hosts -- */
+
+/* The host's value of one bucket. */
+static int64_t series_part_value(const struct series *x, const struct query_span *s, size_t at)
+{
+    const struct series_part *p = &x->parts[at];
+    uint32_t b = (uint32_t)(at % x->out->n_buckets);
+    unsigned i = (unsigned)(at / x->out->n_buckets % x->q->out->data.n_metrics);
+    int64_t length;
+
+    if (series_is_gauge(x, i)) {
+        bool alone = x->q->ask->group_by == WIRE_GROUP_NONE || !x->ticks[b];
+
+        return query_mean(p->sum, alone ? p->count : x->ticks[b]);
+    }
+    if (x->q->out->data.metrics[i] != M_CPU_PERCENT) {
+        return p->sum;
+    }
+    length = series_overlap(x, b, s->since_ns, s->until_ns);
+    return length ? (int64_t)((double)p->sum * 1000.0 / (double)length + 0.5) : 0;
+}
+
+static enum err series_host_done(void *ctx, const struct query_span *s)
+{
+    struct series *x = ctx;
+    struct query_ledger ledger;
+    enum err e;
+
+    for (size_t k = 0; k < x->n_touched; k++) {
+        size_t at = x->touched[k];
+        struct wire_series_column *c = &x->columns[at / x->out->n_buckets];
+        uint32_t b = (uint32_t)(at % x->out->n_buckets);
+
+        c->avg[b] = cell_sum(c->avg[b], series_part_value(x, s, at));
+        c->have[b / 8] |= (uint8_t)(1u << b % 8);
+        x->parts[at] = (struct series_part){0};
+    }
+    x->n_touched = 0;
+    for (uint32_t b = 0; b < x->out->n_buckets; b++) {
+        x->hosts_in[b] += x->ticks[b] > 0;
+        x->ticks[b] = 0;
+    }
+    e = query_cover_scan(x->q, s, &ledger);
+    if (!e) {
+        series_present(x, s, &ledger);
+    }
+    return e;
+}
+
+/* -- the answer -- */
+
+static enum err series_room(struct series *x)
+{
+    struct query *q = x->q;
+    struct arena *a = &q->out->memory;
+    uint32_t n = x->out->n_buckets;
+    size_t groups = q->out->data.n_rows + 1, columns = groups * q->out->data.n_metrics;
+    bool envelope = q->ask->envelope && q->ask->group_by == WIRE_GROUP_NONE;
+    size_t values = columns * n * (envelope ? 3 : 1);
+
+    if (values > WIRE_SERIES_VALUES_MAX) {
+        return errmsg_set(q->why, ERR_INVALID,
+                          "%zu groups of %u metrics in %u buckets are more than %u values: ask for "
+                          "fewer groups, metrics or buckets",
+                          groups, q->out->data.n_metrics, n, WIRE_SERIES_VALUES_MAX);
+    }
+    x->columns = arena_array(a, columns, sizeof *x->columns);
+    x->present = arena_array(a, n, sizeof *x->present);
+    x->hosts_in = arena_array(a, n, sizeof *x->hosts_in);
+    x->wanted_ns = arena_array(a, n, sizeof *x->wanted_ns);
+    x->there_ns = arena_array(a, n, sizeof *x->there_ns);
+    x->ticks = arena_array(a, n, sizeof *x->ticks);
+    x->parts = arena_array(a, columns * n, sizeof *x->parts);
+    x->touched = arena_array(a, columns * n, sizeof *x->touched);
+    if (!x->columns || !x->present || !x->hosts_in || !x->wanted_ns || !x->there_ns || !x->ticks ||
+        !x->parts || !x->touched) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < columns; i++) {
+        struct wire_series_column *c = &x->columns[i];
+
+        c->have = arena_array(a, (n + 7) / 8, 1);
+        c->avg = arena_array(a, n, sizeof *c->avg);
+        if (envelope && series_is_gauge(x, (unsigned)(i % q->out->data.n_metrics))) {
+            c->min = arena_array(a, n, sizeof *c->min);
+            c->max = arena_array(a, n, sizeof *c->max);
+            if (!c->min || !c->max) {
+                return ERR_FULL;
+            }
+            for (uint32_t b = 0; b < n; b++) {
+                c->min[b] = 1; /* above max: nothing yet */
+            }
+        }
+        if (!c->have || !c->avg) {
+            return ERR_FULL;
+        }
+    }
+    return ERR_OK;
+}
+
+static bool series_column_is_empty(const struct series *x, const struct wire_series_column *c)
+{
+    for (uint32_t b = 0; b < (x->out->n_buckets + 7) / 8; b++) {
+        if (c->have[b]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void series_end(struct series *x)
+{
+    size_t rows = x->q->out->data.n_rows;
+    uint8_t n_metrics = x->q->out->data.n_metrics;
+    bool rest = false;
+
+    for (uint32_t b = 0; b < x->out->n_buckets; b++) {
+        double share = x->wanted_ns[b] ? (double)x->there_ns[b] / (double)x->wanted_ns[b] : 1;
+
+        x->present[b] = (uint32_t)(share * QUERY_PPM); /* down: 100 % is said of all alone */
+    }
+    for (unsigned i = 0; i < n_metrics; i++) {
+        rest |= !series_column_is_empty(x, &x->columns[rows * n_metrics + i]);
+    }
+    x->out->hosts_asked = (uint32_t)x->q->n_spans;
+    x->out->present = x->present;
+    x->out->hosts_in = x->hosts_in;
+    x->out->n_groups = rows + rest;
+    x->out->columns = x->columns;
+    x->q->out->data.series = x->out;
+}
+
+enum err query_series(struct query *q)
+{
+    struct wire_query ask = *q->ask;
+    struct series x = {.q = q};
+    struct query_history_steps steps = {
+        .each = series_step_add, .host_done = series_host_done, .ctx = &x};
+    const struct wire_query *given = q->ask;
+    struct store_used used;
+    enum err e = query_plan(q, series_metrics, sizeof series_metrics, SERIES_LIMIT);
+
+    if (!e && ask.group_by == WIRE_GROUP_TREE) {
+        e = errmsg_set(q->why, ERR_INVALID,
+                       "series are of processes, images, users, hosts or the fleet");
+    }
+    x.out = arena_alloc(&q->out->memory, sizeof *x.out);
+    if (e || !x.out) {
+        return e ? e : ERR_NOMEM;
+    }
+    *x.out = (struct wire_series){0};
+    e = series_axis(&x);
+    if (!e) {
+        if (series_is_gauge(&x, 0) && ask.by == WIRE_BY_USUAL) {
+            ask.by = WIRE_BY_AVG; /* not of who lives at the end alone */
+        }
+        q->ask = &ask;
+        e = query_top_rows(q);
+        q->ask = given;
+    }
+    for (size_t i = 0; !e && i < q->n_spans; i++) { /* groups are found by the host's place */
+        uint32_t host;
+
+        e = query_host_index(q, &q->spans[i], &host);
+    }
+    if (!e) {
+        e = series_room(&x);
+    }
+    if (!e) {
+        used = q->used; /* the same windows again: told once */
+        steps.step_ns = x.out->step_ns ? x.out->step_ns : CLK_S;
+        e = query_history_steps(q, &steps);
+        memcpy(q->used.windows, used.windows, sizeof used.windows);
+    }
+    if (!e) {
+        series_end(&x);
+    }
+    return e;
+}
