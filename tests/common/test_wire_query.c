@@ -4,6 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/wire/wire_overview.h"
+#include "common/wire/wire_series.h"
 #include "tests/support/t.h"
 
 #define OUT_MAX (4u << 20)
@@ -115,6 +116,27 @@ static const struct proc_info info = {.id = {7, 8},
 
 static const int64_t row_values[][3] = {{1, 0, -3}, {INT64_MIN, INT64_MAX, 0}, {0, 0, 0}};
 
+/* Ten buckets, two groups of three metrics: full, empty and one value, the last with its ends. */
+static const struct wire_series_column series_columns[] = {
+    {(uint8_t[]){0xff, 0x03}, (int64_t[]){0, 1, -1, INT64_MAX, INT64_MIN, 5, 6, 7, 8, 9}, NULL,
+     NULL},
+    {(uint8_t[]){0, 0}, (int64_t[10]){0}, NULL, NULL},
+    {(uint8_t[]){0, 0x02}, (int64_t[10]){[9] = 5}, (int64_t[10]){[9] = -5}, (int64_t[10]){[9] = 7}},
+    {(uint8_t[]){0, 0}, (int64_t[10]){0}, NULL, NULL},
+    {(uint8_t[]){0x80, 0}, (int64_t[10]){[7] = 1}, NULL, NULL},
+    {(uint8_t[]){0, 0}, (int64_t[10]){0}, NULL, NULL},
+};
+static const struct wire_series series = {
+    .t0_ns = -5,
+    .step_ns = INT64_MAX,
+    .n_buckets = 10,
+    .hosts_asked = 3,
+    .present = (const uint32_t[]){1000000, 999999, 0, 1, 2, 3, 4, 5, 6, UINT32_MAX},
+    .hosts_in = (const uint32_t[10]){[3] = 2},
+    .n_groups = 2,
+    .columns = series_columns,
+};
+
 static const struct wire_overview overview = {
     .now_ns = 1,
     .hosts = 2,
@@ -207,7 +229,8 @@ static struct wire_answer answer(void)
                                 .n_used = 6,
                                 .used = {0, 1, UINT32_MAX, 0, 0, 5},
                                 .damaged = 9,
-                                .overview = &overview};
+                                .overview = &overview,
+                                .series = &series};
 }
 
 static void assert_info(const struct proc_info *a, const struct proc_info *b)
@@ -309,6 +332,28 @@ static void assert_overview(const struct wire_overview *a, const struct wire_ove
     assert_true(a->sealed_ns == b->sealed_ns && a->revoked == b->revoked);
 }
 
+static void assert_series(const struct wire_series *a, const struct wire_series *b,
+                          size_t n_metrics)
+{
+    assert_true(a->t0_ns == b->t0_ns && a->step_ns == b->step_ns);
+    assert_int_equal(a->n_buckets, b->n_buckets);
+    assert_int_equal(a->hosts_asked, b->hosts_asked);
+    assert_memory_equal(a->present, b->present, a->n_buckets * sizeof *a->present);
+    assert_memory_equal(a->hosts_in, b->hosts_in, a->n_buckets * sizeof *a->hosts_in);
+    assert_int_equal(a->n_groups, b->n_groups);
+    for (size_t i = 0; i < a->n_groups * n_metrics; i++) {
+        const struct wire_series_column *x = &a->columns[i], *y = &b->columns[i];
+
+        for (uint32_t k = 0; k < a->n_buckets; k++) {
+            assert_int_equal(wire_series_has(x, k), wire_series_has(y, k));
+            assert_true(!wire_series_has(x, k) || x->avg[k] == y->avg[k]);
+            assert_true(!wire_series_has(x, k) || !x->min ||
+                        (x->min[k] == y->min[k] && x->max[k] == y->max[k]));
+        }
+        assert_int_equal(x->min != NULL, y->min != NULL);
+    }
+}
+
 static void assert_answer(const struct wire_answer *a, const struct wire_answer *b)
 {
     assert_int_equal(a->n_hosts, b->n_hosts);
@@ -340,6 +385,10 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
     assert_int_equal(a->overview != NULL, b->overview != NULL);
     if (a->overview) {
         assert_overview(a->overview, b->overview);
+    }
+    assert_int_equal(a->series != NULL, b->series != NULL);
+    if (a->series) {
+        assert_series(a->series, b->series, a->n_metrics);
     }
 }
 
@@ -392,6 +441,7 @@ static void wrong_answers_are_not_encoded(void **state)
     struct wire_row row = in.rows[0];
     struct wire_event event = in.events[0];
     struct wire_overview room = overview;
+    struct wire_series s = series;
     struct buf b;
 
     (void)state;
@@ -413,6 +463,13 @@ static void wrong_answers_are_not_encoded(void **state)
     in = answer();
     room.next_tier = 3; /* of 2 */
     in.overview = &room;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    in = answer();
+    in.series = &s;
+    s.n_groups = in.n_rows + 2;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    s.n_groups = 1;
+    s.n_buckets = WIRE_BUCKETS_MAX + 1;
     assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
     assert_int_equal(b.n, 0);
     buf_fini(&b);
@@ -446,6 +503,30 @@ static void indices_and_counts_from_outside_are_checked(void **state)
         {{0x6a, 0}, 2, ERR_OK},                                           /* an overview */
         {{0x6a, 3, 0xb8, 1, 1}, 5, ERR_CORRUPT},                          /* next_tier 1 of none */
         {{0x6a, 5, 0x72, 3, 0x0a, 1, 0xff}, 7, ERR_CORRUPT},
+        {{0x7a, 0}, 2, ERR_OK},                           /* series of no buckets */
+        {{0x7a, 3, 0x22, 1, 5}, 5, ERR_CORRUPT},          /* present without hosts_in */
+        {{0x7a, 6, 0x22, 1, 5, 0x2a, 1, 1}, 8, ERR_OK},   /* a bucket */
+        {{0x7a, 4, 0x32, 0, 0x32, 0}, 6, ERR_FULL},       /* more groups than rows + 1 */
+        {{0x7a, 4, 0x32, 2, 0x0a, 0}, 6, ERR_CORRUPT},    /* a column, but no metric */
+        {{0x12, 1, 9, 0x7a, 2, 0x32, 0}, 7, ERR_CORRUPT}, /* a metric, but no column */
+        {{0x12, 1, 9, 0x7a, 4, 0x32, 2, 0x0a, 0}, 9, ERR_OK},
+        /* one bucket: `have` of two bytes; a bit without a value; a value without a bit; no max */
+        {{0x12, 1, 9, 0x7a, 14, 0x22, 1, 5, 0x2a, 1, 1, 0x32, 6, 0x0a, 4, 0x0a, 2, 1, 0},
+         19,
+         ERR_CORRUPT},
+        {{0x12, 1, 9, 0x7a, 13, 0x22, 1, 5, 0x2a, 1, 1, 0x32, 5, 0x0a, 3, 0x0a, 1, 1},
+         18,
+         ERR_CORRUPT},
+        {{0x12, 1, 9, 0x7a, 13, 0x22, 1, 5, 0x2a, 1, 1, 0x32, 5, 0x0a, 3, 0x12, 1, 1},
+         18,
+         ERR_CORRUPT},
+        {{0x12, 1, 9, 0x7a, 16, 0x22, 1, 5, 0x2a, 1, 1, 0x32, 8, 0x0a, 6, 0x0a, 1, 1, 0x12, 1, 1},
+         21,
+         ERR_OK},
+        {{0x12, 1,    9, 0x7a, 19, 0x22, 1,    5, 0x2a, 1,    1, 0x32,
+          11,   0x0a, 9, 0x0a, 1,  1,    0x12, 1, 1,    0x1a, 1, 1},
+         24,
+         ERR_CORRUPT},
         {{0x5a, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 19, ERR_FULL}, /* used */
     };
     struct wire_answer *out;
@@ -515,6 +596,7 @@ static void updates_come_back_as_they_were(void **state)
     assert_ok(wire_update_decode(&out, b.p, b.n));
     assert_memory_equal(&out->host, &in.host, sizeof in.host);
     assert_str(out->name, in.name);
+    in.data.series = NULL; /* answers have them, updates do not */
     assert_answer(&in.data, &out->data);
     wire_update_free(out);
     buf_fini(&b);
