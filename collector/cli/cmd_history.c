@@ -2,9 +2,11 @@
 
 #include "collector/cli/plot/history_plot.h"
 #include "collector/cli/rows.h"
+#include "collector/cli/series.h"
 #include "collector/cli/term/term.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
+#include "common/wire/wire_series.h"
 
 static const struct opt opts[] = {
     {"metric", 'm', "METRIC,...",
@@ -13,12 +15,15 @@ static const struct opt opts[] = {
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
     {"step", 0, "SPAN", "one row per process and step (every sample)", 0},
+    {"group-by", 'g', "process|image|user|host|fleet",
+     "instead of samples a series of buckets for each of those that used most", 0},
+    {"buckets", 0, "N", "with --group-by: how many buckets at most (60)", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"plot", 0, "braille|spark|none",
      "plots of the whole range instead of the table, of at most 16 processes (below the table on a "
      "terminal, of one process)",
      0},
-    {"limit", 'n', "N", "newest rows shown (1000)", 0},
+    {"limit", 'n', "N", "newest rows shown (1000); with --group-by groups (10)", 0},
     CLI_OPTS_CONNECTION,
 };
 
@@ -33,6 +38,8 @@ static const struct opt_command usage = {
                 "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
                 "  procfleet history --host lab-7 --pid 4711 --since 2h --plot braille\n"
                 "  procfleet history --pid 4711 -m read_bytes,write_bytes --format csv\n"
+                "  procfleet history --group-by image --since 1h\n"
+                "  procfleet history --group-by fleet -m cpu_percent --buckets 300 --format csv\n"
                 "\n"
                 "Counters show their growth since the row before of the same process, gauges their "
                 "value.\n",
@@ -137,6 +144,30 @@ static int ask(struct cli *c, struct wire_query *q, const struct fields *f, uint
     return code;
 }
 
+/* -- series -- */
+
+static int history_series(struct cli *c, struct wire_query *q)
+{
+    static const uint8_t groups[] = {WIRE_GROUP_NONE, WIRE_GROUP_IMAGE, WIRE_GROUP_USER,
+                                     WIRE_GROUP_HOST, WIRE_GROUP_FLEET};
+    struct errmsg why = {""};
+
+    if (opt_value(c->args, "plot") || opt_flag(c->args, "folded")) {
+        return cli_fail(c, CLI_USAGE, "--plot and --folded are for samples; leave --group-by away");
+    }
+    q->group_by = groups[cli_word(c, "group-by", 0)];
+    if (cli_number(c, "limit", 10, WIRE_ROWS_MAX, &q->limit, &why) != ERR_OK ||
+        cli_number(c, "buckets", q->step_ns ? 0 : SERIES_BUCKETS_DEFAULT, WIRE_BUCKETS_MAX,
+                   &q->buckets, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (!opt_value(c->args, "metric")) {
+        q->n_metrics = 1;
+        q->metrics[0] = M_CPU_PERCENT;
+    }
+    return series_ask(c, q);
+}
+
 static int history_body(struct cli *c)
 {
     struct fields f = {0};
@@ -153,8 +184,16 @@ static int history_body(struct cli *c)
         read_metrics(c, &q, &f, &why) != ERR_OK || read_plot(c, &how, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
+    if (opt_value(c->args, "group-by")) {
+        return history_series(c, &q);
+    }
+    if (opt_value(c->args, "buckets")) {
+        return cli_fail(c, CLI_USAGE, "--buckets goes with --group-by; --step is for samples");
+    }
     if (!q.has_pid && q.name.n == 0) {
-        return cli_fail(c, CLI_USAGE, "whose history? give --pid PID or --name GLOB");
+        return cli_fail(c, CLI_USAGE,
+                        "whose history? give --pid PID or --name GLOB, or --group-by for the "
+                        "series of those that used most");
     }
     q.folded = opt_flag(c->args, "folded");
     if (q.folded) {

@@ -9,7 +9,8 @@ static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
     {"as", 0, "usual|sum|rate|max|avg",
      "what counts of it (usual: growth of counters, last value of others)", 0},
-    {"group-by", 'g', "process|image|user|host|tree", "add up what belongs together (process)", 0},
+    {"group-by", 'g', "process|image|user|host|tree|fleet",
+     "add up what belongs together (process)", 0},
     {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "processes shown (10)", 0},
@@ -68,10 +69,11 @@ static void add_heads(struct fields *f, unsigned group_by, bool folded)
         fields_add(f, FIELD_NAME, true);
     } else if (group_by == WIRE_GROUP_USER) {
         fields_add(f, FIELD_USER, true);
-    } else {
+    } else if (group_by == WIRE_GROUP_HOST) {
         fields_add(f, FIELD_HOST, true);
     }
-    if (group_by == WIRE_GROUP_IMAGE || group_by == WIRE_GROUP_USER) {
+    if (group_by == WIRE_GROUP_IMAGE || group_by == WIRE_GROUP_USER ||
+        group_by == WIRE_GROUP_FLEET) {
         fields_add(f, FIELD_HOSTS, true);
     }
     if (group_by != WIRE_GROUP_NONE || folded) {

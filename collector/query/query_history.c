@@ -516,8 +516,8 @@ static enum err slice_rows(struct history *h, struct query_cursor *last)
 
 /* -- steps, for who adds them up -- */
 
-/* What metric i grew by in this step. Of what began before the step in front of it, as after a hole,
- * only a step's share; where nothing is known of before, from the first sample on. */
+/* What metric i grew by in this step, since the sample before; where nothing is known of before, from
+ * the first one on. A share of time over a hole is that of the whole hole. */
 static bool step_growth(const struct history *h, const struct point *p, unsigned i, int64_t *value)
 {
     const struct mark *m = &p->marks[i];
@@ -532,7 +532,7 @@ static bool step_growth(const struct history *h, const struct point *p, unsigned
         return !p->chain->inst->instances && !point_previous(p, i) && s->first_ns < m->when_ns &&
                m->value >= s->first;
     }
-    if (!p->chain->inst->instances &&
+    if (h->q->out->data.metrics[i] == M_CPU_PERCENT && !p->chain->inst->instances &&
         clk_add(m->when_ns, -took_ns) < clk_add(p->slot_ns, -h->step_ns)) {
         *value = (int64_t)((double)*value * (double)h->step_ns / (double)took_ns + 0.5);
     }

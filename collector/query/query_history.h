@@ -20,8 +20,8 @@ struct query_step {
     uint32_t *tag;                 /* 0 at first; kept for the instance until its host is done */
     int64_t slot_ns;               /* start of the step, UTC */
     uint64_t grew;                 /* bit i: growth[i] holds */
-    const int64_t *growth;         /* counters, since the sample before. Of what grew over a hole of
-                                      more than a step only a step's share */
+    const int64_t *growth;         /* counters, since the sample before; cpu_percent: of what grew
+                                      over a hole of more than a step, a step's share */
     const struct query_spread *spreads;
 };
 

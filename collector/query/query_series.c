@@ -9,8 +9,9 @@
  * Buckets lie on whole steps since 1970, and the window is extended to whole buckets, so that a
  * window that moves changes which buckets are answered but not what is in them.
  *
- * What a value is: of a counter its growth in the bucket; of cpu_percent that of cpu_time over the
- * part of the bucket that was asked for; of a gauge the mean, of one process over its samples, of a
+ * What a value is: of a counter its growth since the sample before, so that buckets add up to what
+ * Top gives; of cpu_percent that of cpu_time over the
+ * part of the bucket that was asked for, or over its ticks where that is longer; of a gauge the mean, of one process over its samples, of a
  * group over the host's ticks, so that a process that lived for a tenth of the bucket counts a
  * tenth. Groups over several hosts are the sum of the hosts' values. Nothing is scaled up for what is
  * missing.
@@ -261,6 +262,7 @@ static double series_density(const struct query_ledger *l, const struct wire_los
     return share < 1 ? share : 1;
 }
 
+/* As Coverage counts: a window that hangs on the newest data may begin before the first. */
 static void series_present(struct series *x, const struct query_span *s,
                            const struct query_ledger *l)
 {
@@ -268,25 +270,26 @@ static void series_present(struct series *x, const struct query_span *s,
     int64_t end_ns = clk_add(s->about->last_ns, period);
 
     for (uint32_t b = 0; b < x->out->n_buckets; b++) {
-        int64_t since = s->since_ns, until = s->until_ns;
-        int64_t wanted = series_overlap(x, b, since, until), there;
+        bool late = s->anchored && s->about->first_ns > s->since_ns;
+        int64_t since = late ? s->about->first_ns : s->since_ns;
+        int64_t from = s->about->first_ns > since ? s->about->first_ns : since;
+        int64_t wanted = series_overlap(x, b, since, s->until_ns);
+        int64_t there = series_overlap(x, b, from, end_ns < s->until_ns ? end_ns : s->until_ns);
 
-        since = s->about->first_ns > since ? s->about->first_ns : since;
-        until = end_ns < until ? end_ns : until;
-        there = series_overlap(x, b, since, until);
         if (!wanted || (s->over && !there)) {
             continue; /* of a recording that ended nothing is expected */
         }
-        for (size_t k = 0; k < l->n_spans; k++) {
+        for (size_t k = 0; there > 0 && k < l->n_spans; k++) {
             const struct wire_loss_span *lost = &l->spans[k];
             int64_t least = clk_add(lost->first_ns, period);
             int64_t last = lost->last_ns > least ? lost->last_ns : least;
             int64_t here = series_overlap(x, b, lost->first_ns, last);
 
             if (here) {
+                bool empty = !x->ticks[b] && period / 2 <= x->out->step_ns;
                 double share = series_density(l, lost, clk_sub(last, lost->first_ns));
 
-                there -= (int64_t)((double)here * share + 0.5);
+                there = empty ? 0 : there - (int64_t)((double)here * share + 0.5);
             }
         }
         x->wanted_ns[b] += (uint64_t)(s->over ? there > 0 ? there : 0 : wanted);
@@ -297,7 +300,8 @@ static void series_present(struct series *x, const struct query_span *s,
 /* -- hosts -- */
 
 /* The host's value of one bucket. */
-static int64_t series_part_value(const struct series *x, const struct query_span *s, size_t at)
+static int64_t series_part_value(const struct series *x, const struct query_span *s,
+                                 int64_t period_ns, size_t at)
 {
     const struct series_part *p = &x->parts[at];
     uint32_t b = (uint32_t)(at % x->out->n_buckets);
@@ -313,6 +317,12 @@ static int64_t series_part_value(const struct series *x, const struct query_span
         return p->sum;
     }
     length = series_overlap(x, b, s->since_ns, s->until_ns);
+    if (period_ns > 0) { /* in a window's last bucket: what a tick is about began before it */
+        bool full = x->ticks[b] >= (uint64_t)(x->out->step_ns / period_ns);
+        int64_t ticks_ns = full ? x->out->step_ns : (int64_t)x->ticks[b] * period_ns;
+
+        length = length > ticks_ns ? length : ticks_ns;
+    }
     return length ? (int64_t)((double)p->sum * 1000.0 / (double)length + 0.5) : 0;
 }
 
@@ -320,27 +330,27 @@ static enum err series_host_done(void *ctx, const struct query_span *s)
 {
     struct series *x = ctx;
     struct query_ledger ledger;
-    enum err e;
+    enum err e = query_cover_scan(x->q, s, &ledger);
 
+    if (e) {
+        return e;
+    }
     for (size_t k = 0; k < x->n_touched; k++) {
         size_t at = x->touched[k];
         struct wire_series_column *c = &x->columns[at / x->out->n_buckets];
         uint32_t b = (uint32_t)(at % x->out->n_buckets);
 
-        c->avg[b] = cell_sum(c->avg[b], series_part_value(x, s, at));
+        c->avg[b] = cell_sum(c->avg[b], series_part_value(x, s, ledger.period_ns, at));
         c->have[b / 8] |= (uint8_t)(1u << b % 8);
         x->parts[at] = (struct series_part){0};
     }
     x->n_touched = 0;
     for (uint32_t b = 0; b < x->out->n_buckets; b++) {
         x->hosts_in[b] += x->ticks[b] > 0;
-        x->ticks[b] = 0;
     }
-    e = query_cover_scan(x->q, s, &ledger);
-    if (!e) {
-        series_present(x, s, &ledger);
-    }
-    return e;
+    series_present(x, s, &ledger);
+    memset(x->ticks, 0, x->out->n_buckets * sizeof *x->ticks);
+    return ERR_OK;
 }
 
 /* -- the answer -- */

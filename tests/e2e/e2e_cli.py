@@ -87,6 +87,32 @@ def completes_hosts(fleet):
             check("%s asks the collector of the line" % shell, (done.stdout.decode().strip(), done.stderr), ("live", b""))
 
 
+def series(fleet):
+    """Series add up to what Top says of the same window, in every format; options that do not go together are refused."""
+    host = fleet.wait_for("some seconds of data", lambda: [h for h in fleet.hosts().values()
+                                                           if h["last_time"] - h["first_time"] > 8 * 10**9])[0]
+    form = "%Y-%m-%dT%H:%M:%SZ"
+    until = host["last_time"] // 10**9  # what came till then does not change any more
+    window = ["--since", time.strftime(form, time.gmtime(until - 6)), "--until", time.strftime(form, time.gmtime(until))]
+    buckets = ["history", "--group-by", "fleet", "--step", "1s", "-m", "cpu_time,thread_count", *window]
+    rows = fleet.ask(*buckets, expect=None)
+    total = fleet.ask("top", "--group-by", "fleet", "--by", "cpu_time", *window, expect=None)
+    check("a row for each second", len(rows), 6)
+    check("CPU of the buckets", sum(r.get("cpu_time", 0) for r in rows), total[0]["cpu_time"])
+    ensure("and threads", all(("thread_count" in r) == (r["hosts_in"] == 1) for r in rows), rows)
+    images = fleet.ask("history", "--group-by", "image", "-n", "2", "--step", "1s", "-m", "cpu_time", *window, expect=None)
+    check("of two images and the others", sum(r.get("cpu_time", 0) for r in images), total[0]["cpu_time"])
+    ensure("of which two have names", len({r["name"] for r in images if not r["others"]}) == 2, images)
+    shown = fleet.cli(*buckets, expect=None)[1].splitlines()
+    check("a line for each metric", [line.split()[:2] for line in shown[1:3]], [["fleet", "cpu_time"], ["fleet", "thread_count"]])
+    check("and a character for each bucket", [len(line.split()[-1]) for line in shown[1:3]], [6, 6])
+    for args in (["--buckets", "5"], ["--group-by", "image", "--plot", "spark"], ["--group-by", "tree"],
+                 ["--group-by", "image", "--buckets", "5000"], ["--group-by", "image", "--folded"]):
+        exits(fleet, 2, "history", *args)
+    ensure("too much is refused with the way out", "fewer" in exits(fleet, 1, "history", "--group-by", "process", "-n", "4096",
+                                                                    "--buckets", "4096", "--since", "1h", "-m", "cpu_time"))
+
+
 def views(fleet):
     """Groups, orders, the tree and the overview agree with the plain list of processes."""
     def look():  # other agents of this machine may come and go
@@ -338,6 +364,7 @@ with Fleet() as fleet:
     fleet.wait_for("the first data", lambda: fleet.hosts().get("live"))
     usage(fleet)
     views(fleet)
+    series(fleet)
     plain_json(fleet)
     guesses(fleet)
     completes_hosts(fleet)
