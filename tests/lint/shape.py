@@ -20,7 +20,7 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
     "product lines": (143000, 118000),
-    "test lines": (115000, 95000),
+    "test lines": (116500, 95000), # 115,000 until the tests of series came
     "product .c files per 1,000 lines": (3.4, 2.6),
     "external functions with one user file, %": (57, 40),
     "external functions that do not begin with their file's name, %": (20, 0),
