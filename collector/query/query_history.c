@@ -516,8 +516,8 @@ static enum err slice_rows(struct history *h, struct query_cursor *last)
 
 /* -- steps, for who adds them up -- */
 
-/* What metric i grew by in this step, since the sample before; where nothing is known of before, from
- * the first one on. A share of time over a hole is that of the whole hole. */
+/* What metric i grew by in this step, since the sample before; where nothing is known of before,
+ * from the first one on. A share of time over a hole is that of the whole hole. */
 static bool step_growth(const struct history *h, const struct point *p, unsigned i, int64_t *value)
 {
     const struct mark *m = &p->marks[i];

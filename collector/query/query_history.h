@@ -33,8 +33,8 @@ struct query_history_steps {
     void *ctx;
 };
 
-/* Reads every span of a planned question, folded rows too. Errors: ERR_TIMEOUT, ERR_FULL, ERR_NOMEM,
- * what the callbacks return */
+/* Reads every span of a planned question, folded rows too.
+ * Errors: ERR_TIMEOUT, ERR_FULL, ERR_NOMEM, what the callbacks return */
 NODISCARD enum err query_history_steps(struct query *q, const struct query_history_steps *steps);
 
 #endif

@@ -1,20 +1,20 @@
 /* Series: how the metrics of groups went over time, in buckets as wide as a plot's pixel, with what
  * of each bucket arrived.
  *
- * First Top ranks the groups of the whole window: they are the answer's rows, and series i is of row
- * i. Then every host is read once more in steps as wide as a bucket; what belongs to no row is added
- * up in one series more. So values and their losses come in one answer, and the rows name the
+ * First Top ranks the groups of the whole window: they are the answer's rows, and series i is of
+ * row i. Then every host is read once more in steps as wide as a bucket; what belongs to no row is
+ * added up in one series more. So values and their losses come in one answer, and the rows name the
  * series.
  *
  * Buckets lie on whole steps since 1970, and the window is extended to whole buckets, so that a
  * window that moves changes which buckets are answered but not what is in them.
  *
- * What a value is: of a counter its growth since the sample before, so that buckets add up to what
- * Top gives; of cpu_percent that of cpu_time over the
- * part of the bucket that was asked for, or over its ticks where that is longer; of a gauge the mean, of one process over its samples, of a
- * group over the host's ticks, so that a process that lived for a tenth of the bucket counts a
- * tenth. Groups over several hosts are the sum of the hosts' values. Nothing is scaled up for what is
- * missing.
+ * A counter's value is its growth since the sample before, so that buckets add up to what Top
+ * gives. That of cpu_percent is the growth of cpu_time over the part of the bucket that was asked
+ * for, or over its ticks where that is longer. That of a gauge is the mean: of one process over its
+ * samples, of a group over the host's ticks, so that a process that lived for a tenth of the bucket
+ * counts a tenth. Groups over several hosts are the sum of the hosts' values. Nothing is scaled up
+ * for what is missing.
  *
  * Memory: groups times metrics times buckets, at most WIRE_SERIES_VALUES_MAX. */
 #include "collector/query/query_impl.h"

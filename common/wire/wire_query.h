@@ -7,6 +7,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
+#include "common/wire/wire_coverage.h"
 
 #define RPC_QUERY_SERVER_INFO "procfleet.v1.Query/GetServerInfo"
 #define RPC_QUERY_HOSTS       "procfleet.v1.Query/ListHosts"
@@ -22,8 +23,6 @@
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
 #define WIRE_METRICS_MAX 64u   /* metrics one query asks for */
-#define WIRE_SPANS_MAX   16u   /* spans of loss of one host */
-#define WIRE_STAGES_MAX  256u  /* rows of the loss ledger of one host */
 #define WIRE_USED_MAX    16u
 
 /* What Top orders by, of the first metric. Wire values. */
@@ -108,36 +107,6 @@ struct wire_row {
 struct wire_event {
     uint32_t host;
     struct life_event event;
-};
-
-struct wire_loss_span {
-    int64_t first_ns, last_ns; /* UTC */
-    uint64_t ticks, events;
-};
-
-/* The sum of one row of the loss ledger over a window. */
-struct wire_stage {
-    struct str stage, reason;
-    uint8_t role, unit; /* enum ledger_role, ledger_unit */
-    bool loss;
-    uint64_t count;
-    int64_t first_ns, last_ns; /* 0, 0: since the collector's start */
-};
-
-/* What arrived of a host's window and what is known to be lost. */
-struct wire_coverage {
-    uint32_t host; /* index into hosts */
-    int64_t since_ns, until_ns;
-    uint32_t ppm; /* delivered, parts per million: the lower of ticks and events */
-    bool has_ticks, has_events;
-    uint32_t ticks_ppm, events_ppm;
-    bool at_most; /* something is lost of which nobody knows how many events it held */
-    bool missing; /* no data at all */
-    uint64_t ticks, lost_ticks, events, lost_events, lost_rows, missing_batches;
-    size_t n_spans;
-    const struct wire_loss_span *spans;
-    size_t n_stages;
-    const struct wire_stage *stages;
 };
 
 struct wire_overview; /* wire_overview.h */
