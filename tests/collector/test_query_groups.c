@@ -323,7 +323,7 @@ static void questions_without_sense_are_refused(void **state)
         {M_CPU_PERCENT, WIRE_BY_SUM, 0, "cpu_time"},
         {M_CPU_PERCENT, WIRE_BY_MAX, 0, "cpu_time"},
         {M_CPU_TIME, WIRE_BY_AVG + 1, 0, "does not know"},
-        {M_CPU_TIME, 0, WIRE_GROUP_TREE + 1, "does not know"},
+        {M_CPU_TIME, 0, WIRE_GROUP_FLEET + 1, "does not know"},
     };
     struct lab *l = fleet();
 
