@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -502,6 +503,183 @@ static void an_address_in_use_is_told(void **state)
     desk_close(&d);
 }
 
+/* -- what the console needs: routes, bodies, parameters, streams, several requests -- */
+
+static void on_echo(void *ctx, struct http_server_call *call)
+{
+    struct http_server_param params[2];
+    struct str body = http_server_body(call);
+    const char *color = http_server_header(call, "x-color");
+    const struct http_server_pair header = {"X-Seen", color ? color : "none"};
+    size_t n = http_server_params(call, params, COUNT_OF(params));
+    struct buf b;
+
+    (void)ctx;
+    buf_init(&b, 1000);
+    buf_put(&b, body.p, body.n);
+    for (size_t i = 0; i < n && i < COUNT_OF(params); i++) {
+        buf_put(&b, params[i].name, strlen(params[i].name));
+        buf_put(&b, params[i].value ? params[i].value : "-",
+                strlen(params[i].value ? params[i].value : "-"));
+    }
+    http_server_answer(
+        call,
+        &(struct http_server_reply){
+            .status = 201, .type = "text/plain", .headers = &header, .n_headers = 1, .moved = &b});
+    assert_int_equal(b.n, 0);
+    buf_fini(&b);
+}
+
+/* Says "tick " whenever it is woken, three times. */
+struct ticker {
+    atomic_int due, said;
+    atomic_bool closed;
+    _Atomic(struct http_server_call *) call;
+};
+
+static enum err tick(void *ctx, void *p, size_t n, size_t *got)
+{
+    struct ticker *k = ctx;
+
+    assert_true(n >= 5);
+    if (atomic_load(&k->said) == 3) {
+        return ERR_CLOSED;
+    }
+    *got = atomic_load(&k->said) < atomic_load(&k->due) ? 5 : 0;
+    memcpy(p, "tick ", 5);
+    atomic_fetch_add(&k->said, *got > 0);
+    return ERR_OK;
+}
+
+static void tick_close(void *ctx)
+{
+    atomic_store(&((struct ticker *)ctx)->closed, true);
+}
+
+static void on_stream(void *ctx, struct http_server_call *call)
+{
+    const struct http_server_stream stream = {tick, tick_close, ctx};
+
+    http_server_answer(
+        call, &(struct http_server_reply){.status = 200, .type = "text/plain", .stream = &stream});
+    atomic_store(&((struct ticker *)ctx)->call, call);
+}
+
+static const struct http_server_route console_routes[] = {
+    {"POST", "/echo", 10, on_echo},
+    {"GET", "/echo", 0, on_echo},
+    {"GET", "/stream", 0, on_stream},
+};
+
+static void console_open(struct desk *d, struct ticker *k)
+{
+    struct http_server_conf conf = {.address = "127.0.0.1:0",
+                                    .routes = console_routes,
+                                    .n_routes = COUNT_OF(console_routes),
+                                    .ctx = k,
+                                    .keep_alive = true};
+
+    *d = (struct desk){.n = 0};
+    assert_ok(http_server_start(&d->http, &conf, NULL));
+}
+
+static void a_route_gives_method_path_parameters_headers_and_body(void **state)
+{
+    static const struct {
+        const char *request, *status, *says;
+    } rows[] = {
+        {"GET /echo?a=%41&b HTTP/1.0\r\nX-Color: red\r\n\r\n", "201", "\r\n\r\na%41b-"},
+        {"GET /echo HTTP/1.0\r\nX-Color: red\r\n\r\n", "201", "X-Seen: red\r\n"},
+        {"POST /echo HTTP/1.0\r\nContent-Length: 10\r\n\r\n0123456789", "201", "0123456789"},
+        {"POST /echo HTTP/1.0\r\nContent-Length: 11\r\n\r\n0123456789a", "413", "longer"},
+        {"PUT /echo HTTP/1.0\r\n\r\n", "405", "Allow: POST, GET\r\n"},
+        {"GET /echo/ HTTP/1.0\r\n\r\n", "404", "nothing here"},
+        {"GET / HTTP/1.0\r\n\r\n", "404", "nothing here"},
+    };
+    struct ticker k = {.due = 0};
+    struct desk d;
+
+    (void)state;
+    console_open(&d, &k);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *said = ask_text(&d, rows[i].request);
+
+        if (strlen(said) < 12 || memcmp(said + 9, rows[i].status, 3) != 0 ||
+            !strstr(said, rows[i].says)) {
+            fail_msg("%s: %s", rows[i].request, said);
+        }
+    }
+    desk_close(&d);
+}
+
+static void a_connection_may_have_several_requests(void **state)
+{
+    static const char two[] = "GET /echo?first HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                              "GET /echo?second HTTP/1.1\r\nHost: localhost\r\n"
+                              "Connection: close\r\n\r\n";
+    struct ticker k = {.due = 0};
+    static char said[4096];
+    struct desk d;
+    int fd;
+
+    (void)state;
+    console_open(&d, &k);
+    fd = dial(&d);
+    assert_true(tell(fd, two, sizeof two - 1));
+    hear(fd, said, sizeof said);
+    assert_non_null(strstr(said, "first-"));
+    assert_non_null(strstr(said, "second-"));
+    desk_close(&d);
+}
+
+static int stream_begin(struct desk *d, struct ticker *k)
+{
+    int fd;
+
+    console_open(d, k);
+    fd = dial(d);
+    assert_true(tell(fd, "GET /stream HTTP/1.0\r\n\r\n", 24));
+    while (!atomic_load(&k->call)) {
+        os_sleep_ns(CLK_MS);
+    }
+    return fd;
+}
+
+static void a_stream_sleeps_until_it_is_woken(void **state)
+{
+    static char text[4096];
+    struct ticker k = {.due = 0};
+    struct desk d;
+    int fd;
+
+    (void)state;
+    fd = stream_begin(&d, &k);
+    for (int i = 1; i <= 3; i++) {
+        atomic_store(&k.due, i);
+        http_server_wake(atomic_load(&k.call));
+        while (atomic_load(&k.said) < i) {
+            os_sleep_ns(CLK_MS);
+        }
+    }
+    hear(fd, text, sizeof text);
+    assert_non_null(strstr(text, "tick tick tick "));
+    desk_close(&d);
+    assert_true(atomic_load(&k.closed));
+}
+
+static void a_stream_that_sleeps_does_not_keep_it_from_stopping(void **state)
+{
+    struct ticker k = {.due = 0};
+    struct desk d;
+    int fd;
+
+    (void)state;
+    fd = stream_begin(&d, &k);
+    desk_close(&d);
+    assert_true(atomic_load(&k.closed));
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -519,6 +697,10 @@ int main(void)
         cmocka_unit_test(connections_that_wait_do_not_keep_it_from_stopping),
         cmocka_unit_test(changed_requests_are_answered_or_not_and_nothing_breaks),
         cmocka_unit_test(an_address_in_use_is_told),
+        cmocka_unit_test(a_route_gives_method_path_parameters_headers_and_body),
+        cmocka_unit_test(a_connection_may_have_several_requests),
+        cmocka_unit_test(a_stream_sleeps_until_it_is_woken),
+        cmocka_unit_test(a_stream_that_sleeps_does_not_keep_it_from_stopping),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

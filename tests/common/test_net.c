@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "tests/support/certs.h"
+#include "tests/support/net_rig.h"
 #include "tests/support/t.h"
 
 #define LONG_NS (20 * CLK_S)
@@ -586,32 +586,20 @@ static int set_up(void **state)
     struct pki_issue what = {.use = PKI_SUBSCRIBE, .name = "scoped", .scope = "web-*"};
 
     (void)state;
-    assert_ok(net_init(NULL));
-    pki = certs_create();
-    certs_issue(pki, PKI_COLLECTOR, "collector");
-    certs_issue(pki, PKI_AGENT, "agent");
-    certs_issue(pki, PKI_QUERY, "query");
-    certs_issue(pki, PKI_SUBSCRIBE, "subscriber");
+    net_rig_begin(&pki, NULL);
+    collector = certs_tls(pki, PKI_COLLECTOR, "collector");
+    agent = certs_tls(pki, PKI_AGENT, "agent");
+    query = certs_tls(pki, PKI_QUERY, "query");
+    subscriber = certs_tls(pki, PKI_SUBSCRIBE, "subscriber");
     certs_issue_as(pki, &what);
-    collector = certs_load(pki, "collector", pki, true);
-    agent = certs_load(pki, "agent", pki, false);
-    query = certs_load(pki, "query", pki, false);
-    subscriber = certs_load(pki, "subscriber", pki, false);
     scoped = certs_load(pki, "scoped", pki, false);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
-    tls_config_free(collector);
-    tls_config_free(agent);
-    tls_config_free(query);
-    tls_config_free(subscriber);
     tls_config_free(scoped);
-    certs_destroy(pki);
-    net_fini();
-    return 0;
+    return net_rig_end(state);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 #include "common/os/os.h"
 #include "common/wire/wire_query.h"
 #include "common/wire/wire_rpc.h"
-#include "tests/support/certs.h"
+#include "tests/support/net_rig.h"
 #include "tests/support/t.h"
 
 #define LONG_NS (20 * CLK_S)
@@ -724,14 +724,10 @@ static void a_server_that_cannot_start_leaves_nothing(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    assert_ok(net_init(NULL));
-    pki = certs_create();
-    certs_issue(pki, PKI_COLLECTOR, "collector");
-    certs_issue(pki, PKI_QUERY, "query");
-    certs_issue(pki, PKI_SUBSCRIBE, "subscriber");
-    collector = certs_load(pki, "collector", pki, true);
-    query = certs_load(pki, "query", pki, false);
-    subscriber = certs_load(pki, "subscriber", pki, false);
+    net_rig_begin(&pki, NULL);
+    collector = certs_tls(pki, PKI_COLLECTOR, "collector");
+    query = certs_tls(pki, PKI_QUERY, "query");
+    subscriber = certs_tls(pki, PKI_SUBSCRIBE, "subscriber");
     return 0;
 }
 
@@ -762,17 +758,6 @@ static void workers_give_way_where_that_is_asked_for(void **state)
     assert_workers_are(false, "beside");
 }
 
-static int tear_down(void **state)
-{
-    (void)state;
-    tls_config_free(collector);
-    tls_config_free(query);
-    tls_config_free(subscriber);
-    certs_destroy(pki);
-    net_fini();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -798,5 +783,5 @@ int main(void)
         cmocka_unit_test(a_server_that_cannot_start_leaves_nothing),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, net_rig_end);
 }

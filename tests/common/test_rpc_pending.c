@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/wire/wire_query.h"
-#include "tests/support/certs.h"
+#include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"
 
@@ -374,30 +374,20 @@ static void beginning_survives_every_failing_allocation(void **state)
 
 static int set_up(void **state)
 {
-    struct errmsg why = {""};
-
     (void)state;
-    if (net_init(&why) || os_mutex_create(&bell.lock) || os_cond_create(&bell.rung, bell.lock)) {
-        return -1;
-    }
-    pki = certs_create();
-    certs_issue(pki, PKI_COLLECTOR, "collector");
-    certs_issue(pki, PKI_QUERY, "query");
-    collector = certs_load(pki, "collector", pki, true);
-    query = certs_load(pki, "query", pki, false);
+    assert_ok(os_mutex_create(&bell.lock));
+    assert_ok(os_cond_create(&bell.rung, bell.lock));
+    net_rig_begin(&pki, NULL);
+    collector = certs_tls(pki, PKI_COLLECTOR, "collector");
+    query = certs_tls(pki, PKI_QUERY, "query");
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
-    tls_config_free(collector);
-    tls_config_free(query);
-    certs_destroy(pki);
-    net_fini();
     os_cond_destroy(bell.rung);
     os_mutex_destroy(bell.lock);
-    return 0;
+    return net_rig_end(state);
 }
 
 int main(void)
