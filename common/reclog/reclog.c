@@ -137,6 +137,21 @@ static enum err reader_parse(struct reclog_reader *r, uint64_t at, size_t *used)
     return e ? e : r->parse(r->ctx, p, n, r->size - at, used);
 }
 
+/* The first place in n bytes where the magic stands, or NULL; MinGW has no memmem. */
+static const uint8_t *find_magic(const uint8_t *p, size_t n, const void *magic)
+{
+    const uint8_t *end = p + n;
+
+    while ((size_t)(end - p) >= RECLOG_MAGIC) {
+        p = memchr(p, *(const uint8_t *)magic, (size_t)(end - p) - (RECLOG_MAGIC - 1));
+        if (!p || memcmp(p, magic, RECLOG_MAGIC) == 0) {
+            return p;
+        }
+        p++;
+    }
+    return NULL;
+}
+
 /* Moves *at to the first place from there on where a record may begin. Errors: ERR_END (none) */
 static enum err reader_seek_magic(struct reclog_reader *r, uint64_t *at)
 {
@@ -150,7 +165,7 @@ static enum err reader_seek_magic(struct reclog_reader *r, uint64_t *at)
         if (e) {
             return e;
         }
-        hit = memmem(p, n, r->format->record_magic, RECLOG_MAGIC);
+        hit = find_magic(p, n, r->format->record_magic);
         if (hit) {
             *at += (uint64_t)(hit - p);
             return ERR_OK;
