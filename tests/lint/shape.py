@@ -21,11 +21,11 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
 LIMITS = {
     "product lines": (143000, 118000),
     "test lines": (116500, 95000), # 115,000 until the tests of series came
-    "product .c files per 1,000 lines": (3.4, 2.6),
-    "external functions with one user file, %": (57, 40),
-    "external functions that do not begin with their file's name, %": (20, 0),
-    "circles of files": (34, 0),
-    "_impl.h with fewer than three users": (8, 0),
+    "product .c files per 1,000 lines": (2.6, 2.6),
+    "external functions with one user file, %": (55.5, 40),
+    "external functions that do not begin with their file's name, %": (4.7, 0),
+    "circles of files": (3, 0),
+    "_impl.h with fewer than three users": (0, 0),
     "product files of one name": (0, 0),
 }
 
