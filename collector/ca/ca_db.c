@@ -23,7 +23,8 @@
 
 struct ca_db {
     const struct fio *fio;
-    char *dir, *path, *new_path, *new_journal, *lock_path, *old_path, *imported_path;
+    char *dir, *path, *journal, *new_path, *new_journal, *lock_path, *old_path, *imported_path;
+    bool opened; /* from then on a missing file is an error, not the beginning of a new one */
 
     struct os_mutex *lock; /* guards all down to `asking`, and is taken before it */
     struct ca_rows rows;
@@ -199,32 +200,35 @@ static enum err ca_db_import(struct ca_db *db, struct errmsg *why)
 /* The files are locked, and there is none. */
 static enum err ca_db_make_file(struct ca_db *db, struct errmsg *why)
 {
-    enum err e = os_owner_check(db->dir, why);
+    bool imported = false;
+    enum err e = ca_db_remove(db, db->new_path); /* of a start that was interrupted */
 
-    if (e) {
-        return e;
-    }
-    e = ca_db_remove(db, db->new_path); /* of a start that was interrupted */
     e = e ? e : ca_db_remove(db, db->new_journal);
     e = e ? e : db_make(&db->rows.db, db->new_path, db->fio, &ca_rows_format);
     if (e) {
         err_ignore(ca_rows_explain(&db->rows, e, why));
     } else if (os_exists(db->old_path)) {
         e = ca_db_import(db, why);
+        imported = !e;
     }
     db_close(&db->rows.db);
     if (e) {
         err_ignore(ca_db_remove(db, db->new_path));
         return e;
     }
-    return ca_rows_explain(&db->rows, ca_db_rename(db, db->new_path, db->path), why);
+    /* The journal of a file that is gone would be rolled back into the new one. */
+    e = ca_db_remove(db, db->journal);
+    e = e ? e : ca_db_rename(db, db->new_path, db->path);
+    e = e || !imported ? e : ca_db_rename(db, db->old_path, db->imported_path);
+    return ca_rows_explain(&db->rows, e, why);
 }
 
 static enum err ca_db_make(struct ca_db *db, struct errmsg *why)
 {
     struct os_lock *lock = NULL;
-    enum err e = ca_db_lock_files(&lock, db, why);
+    enum err e = os_owner_check(db->dir, why); /* before the lock, which would be root's */
 
+    e = e ? e : ca_db_lock_files(&lock, db, why);
     if (!e && !os_exists(db->path)) { /* nobody else has made it meanwhile */
         e = ca_db_make_file(db, why);
     }
@@ -258,8 +262,13 @@ static enum err ca_db_put_old_aside(struct ca_db *db, struct errmsg *why)
 
 static enum err ca_db_open_file(struct ca_db *db, struct errmsg *why)
 {
-    enum err e = os_exists(db->path) ? ERR_OK : ca_db_make(db, why);
+    enum err e = ERR_OK;
 
+    if (!os_exists(db->path)) {
+        e = db->opened
+                ? errmsg_set(why, ERR_NOTFOUND, "%s is gone: bring it back from a copy", db->path)
+                : ca_db_make(db, why);
+    }
     if (e) {
         return e;
     }
@@ -390,6 +399,7 @@ static enum err ca_db_paths(struct ca_db *db, const char *dir)
         char **path;
         const char *name;
     } names[] = {{&db->path, "book.db"},
+                 {&db->journal, "book.db-journal"},
                  {&db->new_path, "book.db.new"},
                  {&db->new_journal, "book.db.new-journal"},
                  {&db->lock_path, "book.lock"},
@@ -436,6 +446,7 @@ enum err ca_db_open(struct ca_db **out, const char *dir, const struct fio *fio, 
         ca_db_close(db);
         return e;
     }
+    db->opened = true;
     *out = db;
     return ERR_OK;
 }
@@ -443,8 +454,8 @@ enum err ca_db_open(struct ca_db **out, const char *dir, const struct fio *fio, 
 void ca_db_close(struct ca_db *db)
 {
     if (db) {
-        char *paths[] = {db->dir,       db->path,     db->new_path,     db->new_journal,
-                         db->lock_path, db->old_path, db->imported_path};
+        char *paths[] = {db->dir,         db->path,      db->journal,  db->new_path,
+                         db->new_journal, db->lock_path, db->old_path, db->imported_path};
 
         db_close(&db->rows.db);
         ca_judge_fini(&db->judge);

@@ -162,7 +162,11 @@ enum err ca_rows_explain(const struct ca_rows *r, enum err e, struct errmsg *why
         return errmsg_set(why, e, "cannot write %s: the disk is read-only; mount it writable",
                           r->path);
     case ERR_CORRUPT:
-        return errmsg_set(why, e, "%s is damaged: bring it back from a copy", r->path);
+        return errmsg_set(
+            why, e,
+            "%s is damaged: bring it back from a copy, with the collector stopped and "
+            "without the -journal beside it",
+            r->path);
     case ERR_VERSION:
         return errmsg_set(why, e, "%s was written by a later version", r->path);
     case ERR_BUSY:

@@ -456,8 +456,11 @@ enum err db_check(struct db *d)
     bool sound = false;
 
     if (rc == SQLITE_OK) {
+        const char *text;
+
         rc = sqlite3_step(st);
-        sound = rc == SQLITE_ROW && strcmp((const char *)sqlite3_column_text(st, 0), "ok") == 0;
+        text = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : NULL;
+        sound = text && strcmp(text, "ok") == 0;
     }
     (void)sqlite3_finalize(st);
     return rc == SQLITE_ROW && !sound ? ERR_CORRUPT : db_error(d, rc);

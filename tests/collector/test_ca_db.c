@@ -787,6 +787,44 @@ static void a_file_that_takes_its_place_is_followed(void **state)
     mem_free(p);
 }
 
+/* Else a revoked certificate would come in again. */
+static void a_file_that_is_gone_is_no_new_one_while_it_is_open(void **state)
+{
+    struct net_identity a = agent("web-01", 1, 1);
+    struct ca_cert_meant meant;
+    char away[320];
+    bool changed;
+
+    (void)state;
+    snprintf(away, sizeof away, "%s.away", rig.path);
+    assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
+    assert_ok(ca_cert_revoke(rig.reg, "web-01", "", NOW, &meant, &rig.why));
+    assert_ok(ca_db_refresh(rig.reg, &changed, &rig.why));
+    assert_int_equal(rename(rig.path, away), 0);
+    assert_int_not_equal(ca_db_refresh(rig.reg, &changed, &rig.why), ERR_OK);
+    assert_non_null(strstr(rig.why.text, "is gone: bring it back"));
+    assert_false(os_exists(rig.path));
+    assert_non_null(ca_db_judge(rig.reg, &a));
+    assert_int_equal(rename(away, rig.path), 0);
+    assert_ok(ca_db_refresh(rig.reg, &changed, &rig.why));
+    assert_non_null(ca_db_judge(rig.reg, &a));
+}
+
+static void a_journal_of_a_file_that_is_gone_goes_too(void **state)
+{
+    char journal[320];
+
+    (void)state;
+    snprintf(journal, sizeof journal, "%s-journal", rig.path);
+    ca_db_close(rig.reg);
+    ca_db_close(rig.other);
+    rig.reg = rig.other = NULL;
+    assert_int_equal(remove(rig.path), 0);
+    assert_ok(os_write_file(journal, "of another file", 15, true));
+    assert_ok(ca_db_open(&rig.reg, rig.dir, NULL, &rig.why));
+    assert_false(os_exists(journal));
+}
+
 /* -- several processes -- */
 
 enum { PROCESSES = 6, EACH = 25 };
@@ -913,6 +951,8 @@ int main(void)
         cmocka_unit_test(others_cannot_read_it_under_any_umask),
         cmocka_unit_test(what_is_wrong_is_said_with_its_remedy),
         H(a_file_that_takes_its_place_is_followed),
+        H(a_file_that_is_gone_is_no_new_one_while_it_is_open),
+        H(a_journal_of_a_file_that_is_gone_goes_too),
         cmocka_unit_test(processes_make_it_and_write_at_once),
     };
 
