@@ -686,10 +686,7 @@ enum err http_server_start(struct http_server **out, const struct http_server_co
         e = http_socket_listen(&fd, &h->port, conf->address, why);
     }
     if (!e) {
-        e = daemon_start(h, fd);
-        if (e) {
-            http_socket_close(fd);
-        }
+        e = daemon_start(h, fd); /* closes it, also on most failures: never close it twice */
     }
     if (e) {
         http_server_stop(h);

@@ -7,11 +7,10 @@
 #include "common/base/err.h"
 
 /* Listens on "host:port", "[v6]:port" or "*:port", which is all addresses of both families.
- * *fd    owned by the caller: http_socket_close, or given to libmicrohttpd
+ * *fd    owned by the caller, who gives it to libmicrohttpd
  * Errors: ERR_INVALID, ERR_BUSY, ERR_UNREACHABLE (not of this machine), ERR_ACCESS, ERR_IO */
 NODISCARD enum err http_socket_listen(intptr_t *fd, unsigned *port, const char *address,
                                       struct errmsg *why);
-void http_socket_close(intptr_t fd);
 
 /* Ends a connection in both directions; it is still to be closed. */
 void http_socket_end(intptr_t fd);

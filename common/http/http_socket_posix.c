@@ -143,11 +143,6 @@ enum err http_socket_listen(intptr_t *fd, unsigned *port, const char *address, s
     return ERR_OK;
 }
 
-void http_socket_close(intptr_t fd)
-{
-    close((int)fd);
-}
-
 void http_socket_end(intptr_t fd)
 {
     (void)shutdown((int)fd, SHUT_RDWR);
