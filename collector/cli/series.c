@@ -134,7 +134,8 @@ static void print_line(struct series_print *p, const struct wire_answer *a, size
     for (uint32_t k = 0; k < a->series->n_buckets; k++) {
         if (wire_series_has(c, k)) {
             most = !n || c->avg[k] > most ? c->avg[k] : most;
-            n += !__builtin_add_overflow(all, c->avg[k], &all);
+            all = clk_add(all, c->avg[k]); /* stops at the ends */
+            n++;
         }
     }
     if (group < a->n_rows && metric == 0 && a->rows[group].have & 1) {
@@ -145,7 +146,7 @@ static void print_line(struct series_print *p, const struct wire_answer *a, size
     buf_init(&b, TEXT_MAX);
     put_group(&b, p, a, group);
     ends[COLUMN_GROUP] = b.n;
-    buf_printf(&b, "%s", m ? m->name : "?");
+    buf_printf(&b, "%s", m->name);
     ends[COLUMN_METRIC] = b.n;
     put_value(&b, m, n > 0, all);
     ends[COLUMN_RANGE] = b.n;
@@ -303,6 +304,10 @@ static void on_page(void *ctx, const struct wire_answer *a)
     struct series_print *p = ctx;
 
     if (!a->series || p->e) {
+        return;
+    }
+    if (a->n_metrics != p->q->n_metrics || memcmp(a->metrics, p->q->metrics, a->n_metrics) != 0) {
+        p->e = ERR_CORRUPT; /* not what was asked for */
         return;
     }
     if (p->c->format == TABLE_AS_TABLE) {

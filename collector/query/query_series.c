@@ -29,8 +29,9 @@
 #include "collector/query/query_top.h"
 #include "common/wire/wire_series.h"
 
-#define SERIES_LIMIT   10u
-#define SERIES_BUCKETS 60u
+#define SERIES_LIMIT    10u
+#define SERIES_BUCKETS  60u
+#define SERIES_STEP_MAX (INT64_C(36525) * 86400 * CLK_S)
 
 static const uint8_t series_metrics[] = {M_CPU_PERCENT};
 
@@ -45,7 +46,7 @@ struct series {
     struct wire_series *out;
     struct wire_series_column *columns; /* out's, being filled */
     uint32_t *present, *hosts_in;       /* likewise; present counts ns until the end */
-    uint64_t *wanted_ns, *there_ns;     /* of all hosts, for each bucket */
+    double *wanted_ns, *there_ns;       /* of all hosts, for each bucket */
     struct series_part *parts;          /* of the host that is read */
     uint32_t *touched;                  /* those of them that are not zero */
     size_t n_touched;
@@ -100,7 +101,33 @@ static int64_t series_step(const struct query *q, int64_t since_ns, int64_t unti
     return clk_sub(until_ns, since_ns) / buckets + CLK_S;
 }
 
-/* Sets step and window; spans are extended to whole buckets where the question set their ends. */
+/* Windows that hang on each host's newest data become one that hangs on the newest of all, but for
+ * recordings that have ended and clocks that are ahead: a host that fell silent days ago shall not
+ * make buckets of hours. */
+static void series_join_windows(const struct query *q)
+{
+    int64_t until_ns = INT64_MIN;
+
+    for (size_t i = 0; i < q->n_spans; i++) {
+        const struct query_span *s = &q->spans[i];
+        bool ahead = s->until_ns > clk_add(q->env->now_ns, CLK_S);
+
+        if (s->anchored && !s->over && !ahead && s->until_ns > until_ns) {
+            until_ns = s->until_ns;
+        }
+    }
+    for (size_t i = 0; until_ns != INT64_MIN && i < q->n_spans; i++) {
+        struct query_span *s = &q->spans[i];
+
+        if (s->anchored) {
+            s->since_ns = clk_add(s->since_ns, clk_sub(until_ns, s->until_ns));
+            s->until_ns = until_ns;
+        }
+    }
+}
+
+/* Sets step and window; spans are extended to whole buckets where the question set their ends, but
+ * not beyond now. */
 static enum err series_axis(struct series *x)
 {
     struct query *q = x->q;
@@ -110,9 +137,13 @@ static enum err series_axis(struct series *x)
     if (q->ask->buckets > WIRE_BUCKETS_MAX) {
         return errmsg_set(q->why, ERR_INVALID, "at most %u buckets", WIRE_BUCKETS_MAX);
     }
+    series_join_windows(q);
     series_window(q, &since_ns, &until_ns);
-    if (since_ns >= until_ns) {
-        return ERR_OK; /* no host */
+    if (!q->n_spans || since_ns >= until_ns) {
+        return ERR_OK;
+    }
+    if (q->ask->step_ns > SERIES_STEP_MAX || since_ns < INT64_MIN / 4 || until_ns > INT64_MAX / 2) {
+        return errmsg_set(q->why, ERR_INVALID, "the window or the step is out of range");
     }
     x->out->step_ns = q->ask->step_ns ? q->ask->step_ns : series_step(q, since_ns, until_ns);
     n = series_count(since_ns, until_ns, x->out->step_ns);
@@ -127,7 +158,10 @@ static enum err series_axis(struct series *x)
 
         s->since_ns = series_floor(s->since_ns, x->out->step_ns);
         if (q->ask->until_ns) {
-            s->until_ns = series_ceil(s->until_ns, x->out->step_ns);
+            int64_t end_ns = series_ceil(s->until_ns, x->out->step_ns);
+            int64_t now_ns = q->env->now_ns > s->until_ns ? q->env->now_ns : s->until_ns;
+
+            s->until_ns = end_ns < now_ns ? end_ns : now_ns;
         }
     }
     x->out->t0_ns = series_floor(since_ns, x->out->step_ns);
@@ -292,8 +326,8 @@ static void series_present(struct series *x, const struct query_span *s,
                 there = empty ? 0 : there - (int64_t)((double)here * share + 0.5);
             }
         }
-        x->wanted_ns[b] += (uint64_t)(s->over ? there > 0 ? there : 0 : wanted);
-        x->there_ns[b] += (uint64_t)(there > 0 ? there : 0);
+        x->wanted_ns[b] += (double)(s->over ? there > 0 ? there : 0 : wanted);
+        x->there_ns[b] += (double)(there > 0 ? there : 0);
     }
 }
 
@@ -387,7 +421,8 @@ static enum err series_room(struct series *x)
 
         c->have = arena_array(a, (n + 7) / 8, 1);
         c->avg = arena_array(a, n, sizeof *c->avg);
-        if (envelope && series_is_gauge(x, (unsigned)(i % q->out->data.n_metrics))) {
+        if (envelope && i / q->out->data.n_metrics < q->out->data.n_rows &&
+            series_is_gauge(x, (unsigned)(i % q->out->data.n_metrics))) {
             c->min = arena_array(a, n, sizeof *c->min);
             c->max = arena_array(a, n, sizeof *c->max);
             if (!c->min || !c->max) {
@@ -421,7 +456,7 @@ static void series_end(struct series *x)
     bool rest = false;
 
     for (uint32_t b = 0; b < x->out->n_buckets; b++) {
-        double share = x->wanted_ns[b] ? (double)x->there_ns[b] / (double)x->wanted_ns[b] : 1;
+        double share = x->wanted_ns[b] > 0 ? x->there_ns[b] / x->wanted_ns[b] : 1;
 
         x->present[b] = (uint32_t)(share * QUERY_PPM); /* down: 100 % is said of all alone */
     }
@@ -463,6 +498,10 @@ enum err query_series(struct query *q)
         q->ask = &ask;
         e = query_top_rows(q);
         q->ask = given;
+        if (!e && q->out->more) {
+            e = errmsg_set(q->why, ERR_INVALID,
+                           "so many groups do not fit one answer: ask for fewer");
+        }
     }
     for (size_t i = 0; !e && i < q->n_spans; i++) { /* groups are found by the host's place */
         uint32_t host;

@@ -155,7 +155,8 @@ enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__An
     if (!series_is_bounded(m->n_groups, out->n_rows, out->n_metrics, m->n_present)) {
         return ERR_FULL;
     }
-    if (m->n_hosts_in != m->n_present || m->step_ns > INT64_MAX) {
+    if (m->n_hosts_in != m->n_present ||
+        m->step_ns > (uint64_t)INT64_MAX / (m->n_present ? m->n_present : 1)) {
         return ERR_CORRUPT;
     }
     for (size_t g = 0; g < m->n_groups; g++) {

@@ -319,6 +319,49 @@ static void the_step_is_the_shortest_usual_one_that_fits(void **state)
     lab_close(l);
 }
 
+/* Each window hangs on the host's newest data; here one fell silent long ago. */
+static void a_silent_host_does_not_widen_the_buckets(void **state)
+{
+    struct lab *l = fleet();
+    struct wire_query q = ask_metrics(1, both);
+    struct query_answer a;
+
+    (void)state;
+    lab_begin(l, 3, 9, 1);
+    ticks(l, -500000, 10);
+    lab_cpu(l, 9, false, 0, 10, (int64_t[]){0, 10, 20, 30, 40, 50, 60, 70, 80, 90});
+    lab_put(l);
+    q.last_ns = 10 * CLK_S;
+    q.group_by = WIRE_GROUP_FLEET;
+    ask_run(&a, l, QUERY_SERIES, &q, NULL);
+    assert_int_equal(a.data.series->step_ns, CLK_S);
+    assert_in_range(a.data.series->n_buckets, 10, 11);
+    assert_int_equal(at(&a, 0, 0, a.data.series->n_buckets - 1), 66 * MS - 22 * MS);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
+/* What has not happened is not missing, and no share is of it. */
+static void the_last_bucket_ends_now(void **state)
+{
+    struct lab *l = fleet();
+    struct wire_query q = ask_metrics(1, percent);
+    struct query_env env = {.view = lab_view(l), .now_ns = LAB_NS(110)};
+    struct query_answer a;
+    struct errmsg why;
+
+    (void)state;
+    q.since_ns = LAB_NS(100);
+    q.until_ns = LAB_NS(110);
+    q.step_ns = 100 * CLK_S;
+    q.group_by = WIRE_GROUP_HOST;
+    assert_ok(query_run(&a, QUERY_SERIES, &env, &q, &why));
+    expect(&a, 0, 0, 1, (int64_t[]){48});
+    assert_int_equal(a.data.series->present[0], 1000000);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void refuse(struct lab *l, const struct wire_query *q, const char *why_part)
 {
     const struct query_env env = {.view = lab_view(l), .now_ns = LAB_NS(200)};
@@ -348,6 +391,14 @@ static void what_is_too_much_is_refused_with_the_way_out(void **state)
     q.step_ns = 1;
     refuse(l, &q, "ask for a longer step or a shorter window");
     q.step_ns = -1;
+    refuse(l, &q, "out of range");
+    q.step_ns = INT64_MAX;
+    refuse(l, &q, "out of range");
+    q = two_buckets(1, both, WIRE_GROUP_NONE);
+    q.since_ns = INT64_MIN + 1;
+    refuse(l, &q, "out of range");
+    q.since_ns = LAB_NS(100);
+    q.until_ns = INT64_MAX;
     refuse(l, &q, "out of range");
     q = two_buckets(1, both, WIRE_GROUP_NONE);
     q.until_ns = LAB_NS(100 + 4096);
@@ -422,6 +473,8 @@ int main(void)
         cmocka_unit_test(a_lost_batch_is_a_bucket_without_value_and_not_present),
         cmocka_unit_test(a_window_that_moves_does_not_change_a_bucket),
         cmocka_unit_test(the_step_is_the_shortest_usual_one_that_fits),
+        cmocka_unit_test(a_silent_host_does_not_widen_the_buckets),
+        cmocka_unit_test(the_last_bucket_ends_now),
         cmocka_unit_test(what_is_too_much_is_refused_with_the_way_out),
         cmocka_unit_test(without_hosts_there_are_no_buckets),
         cmocka_unit_test(buckets_add_up_to_what_history_gives),

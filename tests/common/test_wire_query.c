@@ -128,7 +128,7 @@ static const struct wire_series_column series_columns[] = {
 };
 static const struct wire_series series = {
     .t0_ns = -5,
-    .step_ns = INT64_MAX,
+    .step_ns = INT64_MAX / 10,
     .n_buckets = 10,
     .hosts_asked = 3,
     .present = (const uint32_t[]){1000000, 999999, 0, 1, 2, 3, 4, 5, 6, UINT32_MAX},
@@ -510,6 +510,11 @@ static void indices_and_counts_from_outside_are_checked(void **state)
         {{0x7a, 4, 0x32, 2, 0x0a, 0}, 6, ERR_CORRUPT},    /* a column, but no metric */
         {{0x12, 1, 9, 0x7a, 2, 0x32, 0}, 7, ERR_CORRUPT}, /* a metric, but no column */
         {{0x12, 1, 9, 0x7a, 4, 0x32, 2, 0x0a, 0}, 9, ERR_OK},
+        /* two buckets of 2^62 ns do not fit */
+        {{0x7a, 18,   0x10, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+          0x80, 0x40, 0x22, 2,    5,    5,    0x2a, 2,    1,    1},
+         20,
+         ERR_CORRUPT},
         /* one bucket: `have` of two bytes; a bit without a value; a value without a bit; no max */
         {{0x12, 1, 9, 0x7a, 14, 0x22, 1, 5, 0x2a, 1, 1, 0x32, 6, 0x0a, 4, 0x0a, 2, 1, 0},
          19,
