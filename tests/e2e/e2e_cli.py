@@ -306,6 +306,8 @@ def lost_stream(fleet):
     ensure("the loss is told", b"lost" in tail.stderr.readline())
     fleet.start_collector()
     ensure("the return is told", b"again" in tail.stderr.readline())
+    size = os.path.getsize(fleet.path("samples.csv"))
+    fleet.wait_for("samples of the new stream", lambda: os.path.getsize(fleet.path("samples.csv")) > size)
     tail.send_signal(signal.SIGINT)
     check("Ctrl-C ends it as partial", tail.wait(timeout=30), 5)
 
