@@ -55,7 +55,7 @@ struct query_remark {
     char who[512]; /* the first of them, with detail */
 };
 
-struct query_unread; /* query_unread.h */
+struct query_unread; /* query_scan.h */
 
 /* What is known of a span: for the last sentence. */
 struct query_cover {

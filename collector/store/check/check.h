@@ -1,6 +1,6 @@
-/* Looks through a store's files on disk and verifies every checksum; mends what can be mended.
+/* Looks through a store's files on disk and verifies every checksum; repairs what can be repaired.
  * Without `repair` it only reads, also beside the collector that runs; with it the store must be
- * closed. What the collector makes anew by itself is removed when it is damaged (check_beside.h).
+ * closed. What the collector makes anew by itself is removed when it is damaged.
  * Memory: one segment's directory. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_H
 #define PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_H

@@ -4,7 +4,7 @@
  *          then those not heard of for longest. Counted. Some 40 bytes each, and their texts, which
  *          are kept once per host (head_text.h); a third more while texts change.
  *          Bytes, when head_infos_limit says so: beyond, the ended ones go; when none is left, long
- *          command lines and paths are cut (head_cut.h), to a quarter again and again; then others
+ *          command lines and paths are cut, to a quarter again and again; then others
  *          go. All of it is on disk whole. For a moment, and while readers hold an old snapshot,
  *          it is twice as much.
  * Threads: merge and snapshot by one owner; snapshots by any. */

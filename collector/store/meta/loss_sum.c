@@ -3,7 +3,7 @@
  * of the data before them, which is in another window), or there is more than the limits hold, the
  * account is not plain, and readers take the rests.
  *
- * Bytes, one pack: u8 format, u8 plain; then numbers as in rest_value.c. */
+ * Bytes, one pack: u8 format, u8 plain; then numbers as in meta.c. */
 #include "collector/store/meta/loss_sum.h"
 
 #include "collector/store/batch_time.h"

@@ -1,5 +1,5 @@
-/* The rows of one host and window as values of a raw segment and back: SEG_PART_ROWS (raw_rows.h)
- * and a SEG_PART_COLUMN for each metric (raw_column.h). Bytes: docs/formats.md.
+/* The rows of one host and window as values of a raw segment and back: SEG_PART_ROWS
+ * and a SEG_PART_COLUMN for each metric. Bytes: docs/formats.md.
  * Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_H
 #define PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_H

@@ -33,7 +33,7 @@ enum seg_kind {
 };
 #define SEG_KINDS 6 /* one more than the last */
 
-/* What a value is; on disk. What is inside: raw.h, tier.h, meta_value.h. */
+/* What a value is; on disk. What is inside: raw.h, tier.h, meta.h. */
 enum seg_part {
     SEG_PART_ROWS = 1,   /* ticks and runs of a host: of raw; of tiers the rows' table */
     SEG_PART_COLUMN = 2, /* one metric of it */
