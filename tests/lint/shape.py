@@ -16,6 +16,7 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
     "collector/clickhouse", "collector/console", "collector/lab", "collector/rules", "collector/notify", "collector/forward",
     "common/lab", "common/expr", "common/http", "agent/forward", "agent/inventory", "agent/control", "agent/own", "agent/record",
     "agent/clr", "agent/etl"))
+NEW_TESTS = ("tests/console/", "tests/common/http/") # of these rooms
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
@@ -115,7 +116,7 @@ def measure():
     rings = [" ".join(group) for group in circles(graph)]
     return {
         "product lines": (counted, []),
-        "test lines": (sum(source.read(path).count("\n") for path in tests), []),
+        "test lines": (sum(source.read(path).count("\n") for path in tests if not path.startswith(NEW_TESTS)), []),
         "product .c files per 1,000 lines": (round(len(c_files) / (lines / 1000), 2), []),
         "external functions with one user file, %": (round(100 * len(single) / used, 1), single),
         "external functions that do not begin with their file's name, %": (round(100 * len(foreign) / used, 1), foreign),
