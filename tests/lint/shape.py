@@ -20,7 +20,7 @@ NEW_TESTS = ("tests/console/", "tests/common/http/") # of these rooms
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
-    "product lines": (143000, 118000),
+    "product lines": (146000, 118000), # 143,000 until the console's questions and its command came
     "test lines": (116500, 95000), # 115,000 until the tests of series came
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (55.5, 40),
