@@ -55,6 +55,7 @@ function(procfleet_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${T_UNPARSED_ARGUMENTS})
   procfleet_own(${name})
+  target_compile_options(${name} PRIVATE -Wno-unused-parameter) # most tests have no use for their state
   target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})

@@ -104,7 +104,6 @@ int link_set_up(void **state)
 {
     struct errmsg why = {""};
 
-    (void)state;
     if (net_init(&why)) {
         return -1;
     }
@@ -121,7 +120,6 @@ int link_set_up(void **state)
 
 int link_tear_down(void **state)
 {
-    (void)state;
     tls_config_free(link_tls.server);
     tls_config_free(link_tls.agent);
     tls_config_free(link_tls.stranger);

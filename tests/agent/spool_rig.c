@@ -13,7 +13,6 @@ struct buf rig_content;
 
 int rig_setup(void **state)
 {
-    (void)state;
     support_temp_dir(rig_dir, sizeof rig_dir);
     buf_init(&rig_content, SPOOL_BATCH_MAX);
     return 0;
@@ -21,7 +20,6 @@ int rig_setup(void **state)
 
 int rig_teardown(void **state)
 {
-    (void)state;
     buf_fini(&rig_content);
     support_remove_dir(rig_dir);
     return 0;

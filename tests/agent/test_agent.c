@@ -171,7 +171,6 @@ static void a_recording_arrives_whole(void **state)
     struct bench *b = bench_new();
     struct agent_status s;
 
-    (void)state;
     start(b);
     assert_string_equal(agent_name(b->agent), "host-1");
     s = finish(b);
@@ -213,7 +212,6 @@ static void a_full_queue_makes_a_replay_wait_and_loses_nothing(void **state)
     char address[32];
     struct agent_status s;
 
-    (void)state;
     (void)snprintf(address, sizeof address, "%s", b->conf.addresses[0]);
     fill_queue(b);
     ingest_listen(b->ingest, address);
@@ -228,7 +226,6 @@ static void an_agent_whose_collector_is_gone_ends_when_told(void **state)
 {
     struct bench *b = bench_new();
 
-    (void)state;
     fill_queue(b);
     bench_free(b);
 }
@@ -239,7 +236,6 @@ static void what_cannot_start_says_why(void **state)
     struct errmsg why = {""};
     struct agent *second = NULL;
 
-    (void)state;
     b->opts.name = "host-2";
     assert_err(agent_start(&second, &b->opts, &why), ERR_USAGE);
     assert_non_null(strstr(why.text, "host-1"));
@@ -259,7 +255,6 @@ static int set_up(void **state)
 {
     struct errmsg why = {""};
 
-    (void)state;
     if (net_init(&why)) {
         return -1;
     }
@@ -272,7 +267,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     tls_config_free(server_tls);
     certs_destroy(pki);
     net_fini();

@@ -26,7 +26,6 @@ static void defaults_are_those_of_the_table(void **state)
 {
     struct agent_conf c;
 
-    (void)state;
     assert_ok(load(&c, NULL, NULL));
     assert_int_equal(c.period_ns, CLK_S);
     assert_int_equal(c.batch_samples, 10);
@@ -51,7 +50,6 @@ static void settings_take_effect(void **state)
 {
     struct agent_conf c;
 
-    (void)state;
     assert_ok(load(&c, "sampling.rate_hz=0.5", NULL));
     assert_int_equal(c.period_ns, 2 * CLK_S);
     assert_int_equal(c.levels.max, 2);
@@ -108,7 +106,6 @@ static void a_state_directory_of_this_system_is_the_default(void **state)
 {
     struct agent_conf c;
 
-    (void)state;
     assert_ok(load(&c, NULL, NULL));
     assert_true(strchr(c.state_dir, '/') || strchr(c.state_dir, '\\'));
     assert_null(strchr(c.state_dir, '%')); /* a variable was filled in */
@@ -150,7 +147,6 @@ static void wrong_settings_are_named(void **state)
         {"collector.addresses=1,2,3,4,5,6,7,8,9", "collector.addresses"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct errmsg why = {""};
         struct agent_conf c;
@@ -169,7 +165,6 @@ static void every_line_of_the_sample_can_be_used(void **state)
     struct errmsg why = {""};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     conf_print_sample(&b, keys, n, "sample");
     (void)buf_cstr(&b);
@@ -208,7 +203,6 @@ static void loading_survives_every_failing_allocation(void **state)
     long before = mem_live(), n = 0;
     struct agent_conf c;
 
-    (void)state;
     for (mem_fail_after(n); agent_conf_load(&c, NULL, &set, 1, NULL); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
         assert_true(n < 1000);

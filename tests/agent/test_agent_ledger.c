@@ -119,7 +119,6 @@ static void at_rest_every_stage_has_accounted_for_what_came_in(void **state)
     struct script p = {.stats = {0}};
     struct accounts a;
 
-    (void)state;
     accounts_open(&a, conf_of(&p, NULL, 0), 1u << 20);
     assert_err(monitor_run(a.monitor), ERR_END);
     accounts_check(&a);
@@ -145,7 +144,6 @@ static void what_a_filter_hides_is_accounted_for_too(void **state)
     struct script p = {.stats = {0}};
     struct accounts a;
 
-    (void)state;
     accounts_open(&a, conf_of(&p, everybody, 1), 1u << 20);
     assert_err(monitor_run(a.monitor), ERR_END);
     accounts_check(&a);
@@ -159,7 +157,6 @@ static void a_full_or_closed_queue_is_accounted_for(void **state)
     struct script p = {.stats = {0}}, q = {.stats = {0}};
     struct accounts a;
 
-    (void)state;
     accounts_open(&a, conf_of(&p, NULL, 0), 600);
     assert_err(monitor_run(a.monitor), ERR_END);
     accounts_check(&a);
@@ -178,7 +175,6 @@ static void a_full_or_closed_queue_is_accounted_for(void **state)
 
 static void want_of_memory_anywhere_is_accounted_for(void **state)
 {
-    (void)state;
     for (int n = 1; n < 400; n++) {
         struct script p = {.stats = {0}};
         struct accounts a;

@@ -14,14 +14,12 @@ static char dir[256];
 
 static int make_dir(void **state)
 {
-    (void)state;
     (void)support_temp_dir(dir, sizeof dir);
     return 0;
 }
 
 static int drop_dir(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }
@@ -59,7 +57,6 @@ static void an_orderly_end_leaves_nothing_to_tell(void **state)
     struct agent_run r = begin(at(0, 1, 0));
     struct ledger_row rows[4];
 
-    (void)state;
     assert_false(r.untold);
     assert_int_equal(agent_run_ledger(&r, rows, COUNT_OF(rows)), 2);
     assert_int_equal(rows[0].count + rows[1].count, 0);
@@ -86,7 +83,6 @@ static void a_kill_costs_the_ticks_since_the_newest_batch(void **state)
         {100, 2, 99.9, 0, 1},                         /* at least one */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct agent_run r = begin(at(0, 1, 0));
 
@@ -106,7 +102,6 @@ static void a_clock_that_was_set_makes_it_no_longer_than_it_was(void **state)
     struct agent_run r = begin(at(0, 1, 0));
     struct agent_run_start start = at(100, 1, 90);
 
-    (void)state;
     kill_it(&r);
     start.wall_ns += 3600 * CLK_S;
     r = begin(start);
@@ -125,7 +120,6 @@ static void a_second_kill_before_it_was_told_changes_nothing(void **state)
 {
     struct agent_run r = begin(at(0, 1, 0));
 
-    (void)state;
     kill_it(&r);
     r = begin(at(100, 1, 90));
     kill_it(&r); /* at once */
@@ -147,7 +141,6 @@ static void a_file_that_is_damaged_or_cut_tells_nothing(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     (void)snprintf(path, sizeof path, "%s/%s", dir, AGENT_RUN_FILE);
     kill_it(&r);
     assert_ok(os_read_file(&p, &n, path, 4096));
@@ -170,7 +163,6 @@ static void want_of_memory_and_of_a_disk_cost_the_telling_only(void **state)
     struct agent_run_start start = at(0, 1, 0);
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (int n = 0; e; n++) {
         struct agent_run r = {.path = NULL};
 

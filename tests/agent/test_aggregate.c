@@ -76,7 +76,6 @@ static void plain_samples_are_cpu_time_and_interrupts_are_nobodys(void **state)
 {
     struct bench b = bench_new();
 
-    (void)state;
     two_processes(&b);
     feed(&b, feed_interval(0, CLK_MS));
     for (int i = 0; i < 7; i++) {
@@ -97,7 +96,6 @@ static void the_latest_interval_counts_and_the_first_also_for_what_came_before(v
 {
     struct bench b = bench_new();
 
-    (void)state;
     two_processes(&b);
     feed(&b, feed_sample(0, 80, false));
     assert_false(has(settled(&b, 8), M_CPU_TIME));
@@ -113,7 +111,6 @@ static void without_an_interval_cpu_time_is_absent(void **state)
 {
     struct bench b = bench_new();
 
-    (void)state;
     two_processes(&b);
     feed(&b, feed_sample(0, 80, false));
     assert_false(has(settled(&b, 8), M_CPU_TIME));
@@ -124,7 +121,6 @@ static void threads_are_counted_where_records_show_them_all(void **state)
 {
     struct bench b = bench_new();
 
-    (void)state;
     two_processes(&b);
     feed(&b, feed_thread(EV_THREAD_START, 1, 8, 84));
     feed(&b, feed_thread(EV_THREAD_STOP, 2, 12, 120));
@@ -157,7 +153,6 @@ static void a_row_gives_cpu_time_from_its_halves(void **state)
     struct bench b = bench_new();
     struct snap_row row = row_of(10, 30);
 
-    (void)state;
     feed_one_row(&b, 0, &row);
     assert_int_equal(settled(&b, 8)->count.values[M_CPU_TIME], 40);
     assert_int_equal(settled(&b, 8)->info.cpu_origin, CPU_ORIGIN_TIMES);
@@ -174,7 +169,6 @@ static void a_counter_never_goes_back_and_a_missing_column_is_absent(void **stat
     struct bench b = bench_new();
     struct snap_row row = row_of(10, 30);
 
-    (void)state;
     feed_one_row(&b, 0, &row);
     row = row_of(9, 31);
     row.mask &= ~METRIC_BIT(M_WORKING_SET_SIZE);
@@ -193,7 +187,6 @@ static void exit_totals_replace_smaller_counters_and_gauges_go(void **state)
     struct event stop = feed_proc(EV_PROC_STOP, 1500, 8, 1);
     int64_t totals[METRIC_COLS] = {0};
 
-    (void)state;
     feed_one_row(&b, 0, &row);
     totals[M_KERNEL_TIME] = 9;
     totals[M_USER_TIME] = 50;
@@ -357,7 +350,6 @@ static void each_event_is_charged_to_its_owner_and_to_nobody_else(void **state)
 {
     static const uint32_t pids[] = {8, 12, NONE};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(charges); i++) {
         struct stages s = stages_new(10 * CLK_S);
         struct counters want[COUNT_OF(pids)] = {0};
@@ -395,7 +387,6 @@ static void a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event(
 {
     struct stages s = stages_new(10 * CLK_S);
 
-    (void)state;
     stages_populate(&s);
     (void)stages_feed(&s, disk(EV_DISK_INIT, 1, 0x1000, 8));
     (void)stages_feed(&s, disk(EV_DISK_INIT, 2, 0x2000, 12));
@@ -438,7 +429,6 @@ static void switches_win_over_samples_and_an_origin_stays(void **state)
 {
     struct stages s = stages_new(10 * CLK_S);
 
-    (void)state;
     stages_populate(&s);
     (void)stages_feed(&s, feed_interval(0, CLK_MS));
     (void)stages_feed(&s, feed_sample(1, 80, false));
@@ -462,7 +452,6 @@ static void times_win_over_switches_until_an_origin_is_settled(void **state)
     struct snap_row rows[] = {row_of(10, 30), row_of(10, 30)};
     struct snapshot snap = feed_table(4, rows, 2);
 
-    (void)state;
     rows[0].info.id.start = rows[1].info.id.start = 0;
     rows[1].info.id.pid = 12;
     stages_populate(&s);
@@ -483,7 +472,6 @@ static void disk_bytes_are_columns_once_requests_are_recorded(void **state)
     struct stages s = stages_new(10 * CLK_S);
     struct event read = disk(EV_DISK_READ, 1, 1, EVENT_NO_ID);
 
-    (void)state;
     stages_populate(&s);
     assert_int_equal(column(&s, 8, M_DISK_READ_BYTES), -1);
     read.u.disk.issuer_tid = 80;
@@ -499,7 +487,6 @@ static void fault_events_are_no_fault_counters(void **state)
     struct stages s = stages_new(10 * CLK_S);
     struct event ev = feed_at(EV_HARD_FAULT, 1);
 
-    (void)state;
     stages_populate(&s);
     ev.u.hard_fault.tid = 80;
     (void)stages_feed(&s, ev);
@@ -512,7 +499,6 @@ static void early_events_are_not_counted(void **state)
 {
     struct stages s = stages_new(10 * CLK_S);
 
-    (void)state;
     stages_populate(&s);
     assert_int_equal(aggregate_stats(s.agg)->events, 0);
     assert_int_equal(stages_tally(&s, 8, COUNTERS_THREAD_RUNDOWN), 0);
@@ -525,7 +511,6 @@ static void creation_survives_every_failing_allocation(void **state)
     struct aggregate *a = NULL;
     long before = mem_live(), n = 0;
 
-    (void)state;
     for (mem_fail_after(n); aggregate_create(&a, s.table, s.life); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }
@@ -610,7 +595,6 @@ static void one_step(struct bench *b, struct mixed *m, int64_t ms)
 
 static void what_grows_never_goes_back_whoever_tells_of_it(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct mixed m = {.random = seed * UINT64_C(0x9e3779b97f4a7c15)};
         struct event stop = feed_proc(EV_PROC_STOP, 1500, 8, 1);
@@ -658,7 +642,6 @@ static void an_event_that_is_under_way_is_no_loss(void **state)
     struct bench b = bench_new();
     struct lifecycle_conf conf = {.polled = true, .table = b.table, .told = is_balanced, .ctx = &b};
 
-    (void)state;
     aggregate_destroy(b.agg);
     lifecycle_destroy(b.life);
     assert_ok(lifecycle_create(&b.life, &conf));

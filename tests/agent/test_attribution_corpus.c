@@ -143,7 +143,6 @@ static void every_process_is_charged_with_what_the_figures_say(void **state)
 {
     size_t n = corpus_each(check_recording);
 
-    (void)state;
     print_message("%zu recordings, %zu figures\n", n, n_compared);
     assert_true(n_compared > 500);
 }

@@ -444,7 +444,6 @@ static void every_process_has_exactly_its_time_and_lost_time_is_lost(void **stat
     uint64_t reused = 0, marks = 0, lost_ns = 0;
     char dir[256], path[300];
 
-    (void)state;
     assert_non_null(w);
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/schedule.etl", dir);

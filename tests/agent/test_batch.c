@@ -130,7 +130,6 @@ static void the_first_batch_closes_with_its_first_tick_and_the_next_after_ten(vo
 {
     struct bench *t = bench_new();
 
-    (void)state;
     open_it(t);
     for (int i = 0; i < 11; i++) {
         assert_ok(tick_at(t, i * 1000, 3));
@@ -152,7 +151,6 @@ static void infos_travel_when_new_changed_or_in_a_new_window(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     t->conf.samples = 1;
     open_it(t);
     assert_ok(tick_at(t, 0, 2));
@@ -174,7 +172,6 @@ static void a_batch_that_is_full_does_not_make_infos_travel_again(void **state)
     struct bench *t = bench_new();
     int i;
 
-    (void)state;
     t->conf.samples = WIRE_TICKS_MAX;
     t->conf.max_bytes = 8 << 20;
     t->conf.max_age_ns = 300 * CLK_S;
@@ -196,7 +193,6 @@ static void a_changed_info_travels_once_and_filtered(void **state)
     struct proc_info info = info_of(1);
     struct sample_row row = {.info = &info, .info_version = 1, .mask = 0};
 
-    (void)state;
     open_it(t);
     for (int i = 0; i < 12; i++) {
         struct sample_tick tick = {WALL0 + i * CLK_S, i * CLK_S, &row, 1};
@@ -215,7 +211,6 @@ static void a_window_boundary_ends_a_batch(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     open_it(t);
     assert_ok(tick_at(t, 297000, 1));
     assert_ok(tick_at(t, 298000, 1));
@@ -230,7 +225,6 @@ static void age_ends_a_batch(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     t->conf.max_age_ns = 2 * CLK_S;
     open_it(t);
     for (int i = 0; i < 4; i++) {
@@ -246,7 +240,6 @@ static void a_clock_set_back_ends_a_batch(void **state)
     struct bench *t = bench_new();
     struct sample_tick tick = {.wall_ns = WALL0, .mono_ns = 9 * CLK_S};
 
-    (void)state;
     open_it(t);
     assert_ok(tick_at(t, 0, 1));
     assert_ok(tick_at(t, 1000, 1));
@@ -261,7 +254,6 @@ static void runs_split_where_columns_change_or_a_tick_is_missing(void **state)
     struct bench *t = bench_new();
     struct proc_info info = info_of(1);
 
-    (void)state;
     open_it(t);
     assert_ok(tick_at(t, 0, 1));
     for (int i = 1; i <= 10; i++) {
@@ -288,7 +280,6 @@ static void a_batch_too_large_is_split_and_nothing_is_lost(void **state)
     struct bench *t = bench_new();
     size_t ticks = 0, infos = 0, values = 0, events = 0;
 
-    (void)state;
     open_it(t);
     assert_ok(tick_at(t, 0, 1));
     batch_limit(t->b, 3000);
@@ -326,7 +317,6 @@ static void texts_without_room_in_one_batch_travel_in_a_later_one(void **state)
     struct bench *t = bench_new();
     size_t n_told = 0;
 
-    (void)state;
     memset(long_line, 'x', sizeof long_line);
     t->line = (struct str){long_line, sizeof long_line};
     open_it(t);
@@ -348,7 +338,6 @@ static void events_are_in_time_order_and_filtered(void **state)
     struct bench *t = bench_new();
     struct life_event ev = {.kind = LIFE_PROCESS_START};
 
-    (void)state;
     open_it(t);
     assert_ok(tick_at(t, 0, 1));
     ev.info = info_of(1);
@@ -368,7 +357,6 @@ static void the_ledger_travels_as_differences(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     t->conf.samples = 1;
     open_it(t);
     t->ledger_count = 5;
@@ -387,7 +375,6 @@ static void an_empty_end_still_says_that_it_is_the_end(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     open_it(t);
     assert_ok(batch_finish(t->b));
     assert_int_equal(t->n_got, 1);
@@ -399,7 +386,6 @@ static void a_closed_receiver_ends_the_call(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     open_it(t);
     t->refuse = ERR_CLOSED;
     assert_err(tick_at(t, 0, 1), ERR_CLOSED);
@@ -445,7 +431,6 @@ static void a_batch_ends_where_its_source_changes(void **state)
 {
     struct bench *t = bench_new();
 
-    (void)state;
     open_it(t);
     for (int i = 0; i < 4; i++) {
         assert_ok(tick_at(t, i * 1000, 3));
@@ -473,7 +458,6 @@ static void every_failing_allocation_is_survived(void **state)
     long before = mem_live(), n = 0;
     bool all = false;
 
-    (void)state;
     for (; !all; n++) {
         struct bench *t = bench_new();
 

@@ -152,7 +152,6 @@ static void check_process(unsigned version, unsigned size, enum sid_form sid)
 
 static void every_process_layout_is_decoded_and_no_shorter_one(void **state)
 {
-    (void)state;
     for (unsigned version = 0; version <= 5; version++) {
         for (unsigned size = 4; size <= 8; size += 4) {
             check_process(version, size, SID_NONE);
@@ -167,7 +166,6 @@ static void a_null_token_with_an_account_behind_it_is_believed(void **state)
     struct event ev;
     struct raw_event raw;
 
-    (void)state;
     for (unsigned size = 4; size <= 8; size += 4) {
         buf_init(&b, 4096);
         put_process(&b, 3, size, SID_NULL_TOKEN);
@@ -197,7 +195,6 @@ static void the_kind_of_record_says_what_is_known(void **state)
     };
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     put_process(&b, 5, 8, SID_TOKEN);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -231,7 +228,6 @@ static void a_session_of_all_ones_is_none(void **state)
     struct event ev;
     struct raw_event raw;
 
-    (void)state;
     buf_init(&b, 4096);
     put_process(&b, 4, 8, SID_TOKEN);
     memset(b.p + 16, 0xff, 4);
@@ -248,7 +244,6 @@ static void a_long_command_line_is_cut_and_says_so(void **state)
     struct raw_event raw;
     const struct proc_info *info = &ev.u.proc.info;
 
-    (void)state;
     buf_init(&b, 1 << 20);
     put_pointer(&b, 8, 0);
     buf_put(&b, "\1\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0x", 22);
@@ -276,7 +271,6 @@ static void every_thread_layout_is_decoded_and_no_shorter_one(void **state)
     };
     struct event ev;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (unsigned size = 4; size <= 8; size += 4) {
             struct raw_event raw;
@@ -315,7 +309,6 @@ static void samples_tell_thread_and_interrupts(void **state)
         {0, false}, {1, true}, {2, true}, {0x40, false}, {0x43, true}};
     struct event ev;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(flags); i++) {
         for (unsigned size = 4; size <= 8; size += 4) {
             struct raw_event raw;
@@ -345,7 +338,6 @@ static void only_the_timer_sets_the_sampling_interval(void **state)
     struct decode_counts before, after;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 64);
     buf_put_u32le(&b, 0);
     buf_put_u32le(&b, 10000);
@@ -371,7 +363,6 @@ static void a_record_of_no_class_at_all_is_unknown(void **state)
     struct event ev;
     struct decode *mine;
 
-    (void)state;
     buf_init(&b, 64);
     assert_ok(decode_create(&mine));
     raw = record(zeros, 0, 0, 8, &b);
@@ -392,7 +383,6 @@ static void unknown_kinds_are_counted_by_kind_up_to_a_limit(void **state)
     struct decode_counts c;
     struct decode *mine;
 
-    (void)state;
     buf_init(&b, 64);
     assert_ok(decode_create(&mine));
     raw = record(thread, 99, 2, 8, &b);
@@ -428,7 +418,6 @@ static void versions_older_than_a_layout_are_unknown(void **state)
     struct raw_event raw;
     struct event ev;
 
-    (void)state;
     buf_init(&b, 64);
     memset(buf_grow(&b, 32), 0, 32);
     raw = record(perf_info, 46, 1, 8, &b);
@@ -442,7 +431,6 @@ static void running_out_of_memory_creates_nothing(void **state)
 {
     struct decode *mine;
 
-    (void)state;
     mem_fail_after(0);
     assert_err(decode_create(&mine), ERR_NOMEM);
     mem_fail_after(-1);
@@ -451,13 +439,11 @@ static void running_out_of_memory_creates_nothing(void **state)
 
 static int create(void **state)
 {
-    (void)state;
     return decode_create(&d) ? -1 : 0;
 }
 
 static int destroy(void **state)
 {
-    (void)state;
     decode_destroy(d);
     return 0;
 }

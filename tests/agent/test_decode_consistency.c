@@ -112,7 +112,6 @@ static void vectors_leave_nothing_over_and_agree(void **state)
     json_t *vectors, *v;
     size_t i;
 
-    (void)state;
     corpus_path(path, sizeof path, "public/kernel-payload-vectors.json");
     vectors = vectors_load(path, why, sizeof why);
     assert_non_null(vectors);
@@ -169,7 +168,6 @@ static void read_recording(const char *name, const json_t *figures)
 
 static void recordings_leave_nothing_over_and_agree(void **state)
 {
-    (void)state;
     begin();
     (void)corpus_each(read_recording);
     printf("%zu records, %zu facts compared\n", records, compared);

@@ -55,13 +55,11 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_disk_io_class, rows, COUNT_OF(rows), check);
 }
 
 static void versions_before_vista_are_unknown(void **state)
 {
-    (void)state;
     assert_null(layout_find(decode_disk_io_class.layouts, decode_disk_io_class.n_layouts, 10, 0));
     assert_null(layout_find(decode_disk_io_class.layouts, decode_disk_io_class.n_layouts, 12, 1));
 }

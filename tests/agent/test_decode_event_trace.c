@@ -18,7 +18,6 @@ static const struct payload_row rows[] = {
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_event_trace_class, rows, COUNT_OF(rows), NULL);
 }
 
@@ -62,7 +61,6 @@ static void on_end(void *ctx)
  * is cut, every struct that was opened is closed. */
 static void a_header_may_lack_its_names_only(void **state)
 {
-    (void)state;
     for (unsigned pointer = 4; pointer <= 8; pointer += 4) {
         static const char names[] = "l\0o\0g\0\0\0f\0\0";
         size_t fixed = pointer == 8 ? 0x118 : 0x110, whole = fixed + sizeof names;
@@ -102,7 +100,6 @@ static void lost_events_are_facts_whatever_they_carry(void **state)
     } lost[] = {{32, 1, 0}, {33, 0, 1}, {34, 0, 0}};
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (size_t i = 0; i < COUNT_OF(lost); i++) {
         struct raw_event raw = {.form = RAW_CLASSIC,

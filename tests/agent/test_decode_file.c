@@ -63,7 +63,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_file_io_class, rows, COUNT_OF(rows), check);
 }
 
@@ -78,7 +77,6 @@ static void opcodes_are_told_by_what_they_do(void **state)
     static const uint8_t payload[80];
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (size_t i = 0; i < COUNT_OF(op_of); i++) {
         for (uint8_t version = 2; version <= 3; version++) {
@@ -117,7 +115,6 @@ static void newer_reads_have_flags_behind_them(void **state)
     struct decode_text text;
     size_t left;
 
-    (void)state;
     assert_ok(layout_read(l, &raw, &sink, &text, &left));
     assert_int_equal(flags, 7);
     assert_int_equal(left, 0);

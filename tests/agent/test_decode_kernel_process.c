@@ -121,7 +121,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_kernel_process_class, rows, COUNT_OF(rows), check);
 }
 
@@ -157,7 +156,6 @@ static void starts_name_the_file_and_move_with_the_replay(void **state)
     struct decode *d;
     struct event ev;
 
-    (void)state;
     assert_ok(decode_create(&d));
     ev = start_of(d, created, "\\Device\\HarddiskVolume2\\Windows\\a.exe", 0);
     assert_text(ev.u.proc.info.name, "a.exe");
@@ -175,7 +173,6 @@ static void a_start_without_time_has_no_creation_time(void **state)
     static const uint64_t none[] = {0, 1, UINT64_MAX, INT64_MAX};
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (size_t i = 0; i < COUNT_OF(none); i++) {
         struct event ev = start_of(d, none[i], "System", CLK_S);

@@ -51,7 +51,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_page_fault_class, rows, COUNT_OF(rows), check);
 }
 
@@ -78,7 +77,6 @@ static void soft_faults_keep_their_kinds(void **state)
     static const uint8_t payload[8];
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (uint8_t i = 0; i < FAULT_COUNT; i++) {
         struct event ev = decode_one(d, (uint8_t)(10 + i), payload, sizeof payload, 0);
@@ -93,7 +91,6 @@ static void a_hard_fault_that_began_never_or_later_took_no_time(void **state)
     uint8_t payload[32] = {0};
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     assert_int_equal(decode_one(d, 32, payload, sizeof payload, 500).u.hard_fault.took_ns, 0);
     payload[0] = 250;

@@ -87,13 +87,11 @@ static void check_udp(const struct event *ev, const struct payload *p)
 
 static void every_tcp_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_tcp_ip_class, tcp_rows, COUNT_OF(tcp_rows), check_tcp);
 }
 
 static void every_udp_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_udp_ip_class, udp_rows, COUNT_OF(udp_rows), check_udp);
 }
 
@@ -106,7 +104,6 @@ static void opcodes_are_told_by_what_they_do(void **state)
     static const uint8_t payload[80];
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (size_t i = 0; i < COUNT_OF(op_of); i++) {
         for (unsigned first = 10; first <= 26; first += 16) {

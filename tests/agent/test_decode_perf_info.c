@@ -68,7 +68,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_perf_info_class, rows, COUNT_OF(rows), check);
 }
 
@@ -77,7 +76,6 @@ static void intervals_have_their_sources_name_since_version_3(void **state)
 {
     static const uint8_t opcodes[] = {72, 73, 74};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(opcodes); i++) {
         const struct layout *l = layout_find(decode_perf_info_class.layouts,
                                              decode_perf_info_class.n_layouts, opcodes[i], 3);
@@ -102,7 +100,6 @@ static void an_interval_is_at_most_a_second(void **state)
     struct decode *d;
     struct event ev;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         uint8_t payload[12] = {0};
@@ -149,7 +146,6 @@ static void nonsense_takes_no_time(void **state)
 {
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     assert_int_equal(took(d, 1000, 1250, 10000000), 25000);
     assert_int_equal(took(d, 1000, 1003, 2338525), 1282);

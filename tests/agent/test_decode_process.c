@@ -57,7 +57,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_process_class, rows, COUNT_OF(rows), check);
 }
 

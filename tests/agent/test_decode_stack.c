@@ -20,7 +20,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void stacks_by_key_are_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_stack_walk_class, rows, COUNT_OF(rows), check);
 }
 
@@ -96,7 +95,6 @@ static void a_stack_has_as_many_frames_as_fit(void **state)
 {
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (unsigned pointer = 4; pointer <= 8; pointer += 4) {
         struct buf b;

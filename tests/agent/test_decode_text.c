@@ -30,7 +30,6 @@ static void utf16_becomes_utf8(void **state)
         {"\x00\xdez\0", 2, "\xef\xbf\xbdz"},         /* low alone */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bool cut = true;
 
@@ -47,7 +46,6 @@ static void cutting_happens_between_characters(void **state)
     static const uint8_t euros[6] = {0xac, 0x20, 0xac, 0x20, 0xac, 0x20};
     static const size_t expected[] = {0, 0, 0, 3, 3, 3, 6, 6, 6, 9};
 
-    (void)state;
     for (size_t max = 0; max < COUNT_OF(expected); max++) {
         bool cut;
 
@@ -65,7 +63,6 @@ static void scratch_memory_is_a_limit(void **state)
     struct cur c;
     bool cut;
 
-    (void)state;
     memset(units, 'x', sizeof units);
     for (size_t i = 1; i < sizeof units; i += 2) {
         units[i] = 0;
@@ -97,7 +94,6 @@ static void eight_bit_text_is_utf8_or_latin1(void **state)
         {"\xf5\x80\x80\x80", "\xc3\xb5\xc2\x80\xc2\x80\xc2\x80"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         decode_text_reset(&text);
         assert_str(decode_text_8bit(&text, rows[i].in, strlen(rows[i].in), 100), rows[i].out);
@@ -108,7 +104,6 @@ static void sids_are_written_as_windows_writes_them(void **state)
 {
     struct cur c = cur_make("\1\1\0\0\0\0\0\5\x12\0\0\0\1\1\0\0\0\0\0\5\x12\0\0", 23);
 
-    (void)state;
     decode_text_reset(&text);
     assert_str(decode_text_sid_at(&text, &c), "S-1-5-18");
     assert_false(c.bad);

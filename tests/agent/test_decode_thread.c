@@ -98,7 +98,6 @@ static void check(const struct event *ev, const struct payload *p)
 
 static void every_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_thread_class, rows, COUNT_OF(rows), check);
 }
 
@@ -106,7 +105,6 @@ static void switches_of_systems_before_xp_are_unknown(void **state)
 {
     const struct decode_class *k = &decode_thread_class;
 
-    (void)state;
     assert_null(layout_find(k->layouts, k->n_layouts, 36, 0));
     assert_null(layout_find(k->layouts, k->n_layouts, 50, 1));
 }

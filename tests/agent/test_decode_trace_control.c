@@ -37,13 +37,11 @@ static const struct payload_row systems[] = {
 
 static void every_image_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_image_id_class, images, COUNT_OF(images), NULL);
 }
 
 static void every_system_record_is_read_whole_or_refused(void **state)
 {
-    (void)state;
     payload_check(&decode_sys_config_class, systems, COUNT_OF(systems), NULL);
 }
 
@@ -51,7 +49,6 @@ static void an_interface_has_the_size_of_its_structure(void **state)
 {
     struct payload p;
 
-    (void)state;
     payload_init(&p, &systems[4], 8);
     assert_int_equal(p.bytes.n, 1352);
     buf_fini(&p.bytes);

@@ -175,7 +175,6 @@ static void describe_recording(const char *name, const json_t *figures)
 
 static void records_of_other_providers_are_understood_to_the_last_byte(void **state)
 {
-    (void)state;
     (void)corpus_each(describe_recording);
     assert_true(total[DESCRIBE_TRACELOGGING].whole >= 311); /* more with every new recording */
     assert_true(total[DESCRIBE_MANIFEST].whole >= 653);
@@ -190,7 +189,6 @@ static void schemas_of_one_file_serve_another_read_with_it(void **state)
                             corpus_recording(events, sizeof events, "diaghub.user_paged.1")};
     struct seen s = {0};
 
-    (void)state;
     describe_files(&s, paths, 2);
     assert_int_equal(s.by[DESCRIBE_NOTHING].left, 1);
     assert_int_equal(s.by[DESCRIBE_METADATA].whole, 21757);

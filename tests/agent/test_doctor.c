@@ -133,7 +133,6 @@ static void a_sound_host_has_nothing_failed(void **state)
     char address[64];
     struct host *h = host_new("host-1", pki, address_of(address, c));
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_ok(h->seen.e);
     assert_int_equal(h->seen.all.count[CHECK_RESULT_FAILED], 0);
@@ -162,7 +161,6 @@ static void examining_leaves_nothing_behind(void **state)
     struct host *h = host_new("host-1", pki, "");
     size_t n = 0;
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_ok(os_list_dir(h->dir, count_entry, &n));
     assert_int_equal(n, 0);
@@ -175,7 +173,6 @@ static void a_running_agent_is_told_and_not_disturbed(void **state)
     char *path = os_path_join(h->dir, "lock");
     struct os_lock *lock, *second;
 
-    (void)state;
     assert_ok(os_lock(&lock, path));
     examine(h, os_utc_ns());
     assert_found(&h->seen, "state.lock ok an agent is running");
@@ -209,7 +206,6 @@ static void what_a_running_agent_tells_is_judged(void **state)
     struct status told = told_at(now_ns);
     struct os_lock *lock;
 
-    (void)state;
     assert_ok(os_lock(&lock, path));
     assert_ok(status_file_write(h->dir, &told));
     examine(h, now_ns);
@@ -289,7 +285,6 @@ static void what_the_agent_costs_is_held_against_its_limits(void **state)
     int64_t now_ns = os_utc_ns();
     struct os_lock *lock;
 
-    (void)state;
     assert_ok(os_lock(&lock, path));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct status told = told_at(now_ns);
@@ -316,7 +311,6 @@ static void a_level_that_cannot_be_held_is_told_with_its_cause(void **state)
     struct status told = told_at(now_ns);
     struct os_lock *lock;
 
-    (void)state;
     assert_ok(os_lock(&lock, path));
     told.n_losses = 4;
     told.losses[0] = (struct status_loss){"level", "down_cpu", false, 7, 1};
@@ -364,7 +358,6 @@ static void an_uplink_in_trouble_is_told_with_the_way_out(void **state)
     int64_t now_ns = os_utc_ns();
     struct os_lock *lock;
 
-    (void)state;
     assert_ok(os_lock(&lock, path));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct status told = told_at(now_ns);
@@ -396,7 +389,6 @@ static void an_agent_that_is_silent_or_gone_is_told_apart(void **state)
     struct status told = told_at(now_ns);
     struct os_lock *lock;
 
-    (void)state;
     examine(h, now_ns);
     assert_found(&h->seen, "agent.running skipped no agent has run");
     assert_found(&h->seen, "agent.losses skipped");
@@ -424,7 +416,6 @@ static void a_missing_address_is_a_failure_here(void **state)
 {
     struct host *h = host_new("host-1", pki, "");
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_err(h->seen.e, ERR_INVALID);
     assert_found(&h->seen, "collector failed collector.addresses");
@@ -437,7 +428,6 @@ static void a_collector_that_is_away_is_unreachable(void **state)
     char address[64];
     struct host *h = host_new("host-1", pki, address_of(address, c));
 
-    (void)state;
     ingest_stop(c);
     examine(h, os_utc_ns());
     assert_err(h->seen.e, ERR_UNREACHABLE);
@@ -452,7 +442,6 @@ static void one_of_two_collectors_that_is_away_is_a_warning(void **state)
     char first[64], second[64], both[200];
     struct host *h;
 
-    (void)state;
     (void)snprintf(both, sizeof both, "%s,%s", address_of(first, away), address_of(second, there));
     h = host_new("host-1", pki, both);
     ingest_stop(away);
@@ -472,7 +461,6 @@ static void a_collector_of_another_authority_is_refused(void **state)
     char address[64];
     struct host *h = host_new("host-1", pki, address_of(address, c));
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_err(h->seen.e, ERR_TRUST);
     assert_found(&h->seen, "collector failed 127.0.0.1");
@@ -485,7 +473,6 @@ static void a_wrong_authority_is_found_before_connecting(void **state)
 {
     struct host *h = host_new("host-1", foreign, "127.0.0.1:1");
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_err(h->seen.e, ERR_INVALID);
     assert_found(&h->seen, "tls.certificate failed");
@@ -497,7 +484,6 @@ static void a_certificate_of_another_role_is_found(void **state)
 {
     struct host *h = host_new("operator", pki, "");
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_found(&h->seen, "tls.role failed");
     host_free(h);
@@ -507,7 +493,6 @@ static void a_certificate_of_another_host_is_a_warning(void **state)
 {
     struct host *h = host_new("host-2", pki, "");
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_found(&h->seen,
                  "tls.name warning the certificate is of host host-2, but this is host-1");
@@ -519,7 +504,6 @@ static void the_end_of_a_certificate_is_told_in_time(void **state)
     struct host *h = host_new("long", pki, "");
     int64_t now_ns = os_utc_ns();
 
-    (void)state;
     examine(h, now_ns);
     assert_found(&h->seen, "tls.expiry ok the certificate is good for 99 more days");
     examine(h, now_ns + 74 * DAY_NS); /* before that the agent has time to renew it */
@@ -534,7 +518,6 @@ static void a_certificate_outside_its_time_is_told_with_its_remedy(void **state)
     struct host *h = host_new("long", pki, "");
     int64_t now_ns = os_utc_ns();
 
-    (void)state;
     examine(h, now_ns + 101 * DAY_NS);
     assert_found(&h->seen, "tls.expiry failed the certificate expired at ");
     assert_non_null(strstr(h->seen.fix, "renews it by itself"));
@@ -551,7 +534,6 @@ static void a_clock_far_behind_is_a_failure(void **state)
 {
     struct host *h = host_new("host-1", pki, "");
 
-    (void)state;
     examine(h, 0);
     assert_found(&h->seen, "clock.time failed the clock says 1970-01-01T00:00:00Z");
     host_free(h);
@@ -562,7 +544,6 @@ static void a_state_directory_to_be_made_is_a_warning(void **state)
     struct host *h = host_new("host-1", pki, "");
     char *path = os_path_join(h->dir, "a/b");
 
-    (void)state;
     h->conf.state_dir = path;
     examine(h, os_utc_ns());
     assert_found(&h->seen, "state.write warning");
@@ -577,7 +558,6 @@ static void a_state_directory_that_is_a_file_is_a_failure(void **state)
     struct host *h = host_new("host-1", pki, "");
     char *path = os_path_join(h->dir, "file");
 
-    (void)state;
     assert_ok(os_write_file(path, "x", 1, true));
     h->conf.state_dir = path;
     examine(h, os_utc_ns());
@@ -591,7 +571,6 @@ static void a_missing_key_is_found(void **state)
 {
     struct host *h = host_new("nobody", pki, "");
 
-    (void)state;
     examine(h, os_utc_ns());
     assert_found(&h->seen, "tls.key failed there is no key");
     assert_found(&h->seen, "tls.certificate failed");
@@ -602,7 +581,6 @@ static void a_key_that_others_can_read_is_found(void **state)
 {
     struct host *h = host_new("open", pki, "");
 
-    (void)state;
     assert_int_equal(chmod(h->conf.key, 0644), 0);
     examine(h, os_utc_ns());
     assert_found(&h->seen, "tls.key failed others can read the key");
@@ -614,7 +592,6 @@ static void an_unknown_source_is_a_failure(void **state)
 {
     struct host *h = host_new("host-1", pki, "");
 
-    (void)state;
     h->conf.source = "no such";
     examine(h, os_utc_ns());
     assert_found(&h->seen, "source failed");
@@ -626,7 +603,6 @@ static int set_up(void **state)
     struct pki_issue lasting = {
         .use = PKI_AGENT, .name = "long", .now_ns = os_utc_ns(), .life_ns = 100 * DAY_NS - CLK_S};
 
-    (void)state;
     assert_ok(net_init(NULL));
     pki = certs_create();
     foreign = certs_create();
@@ -643,7 +619,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     tls_config_free(server_tls);
     certs_destroy(pki);
     certs_destroy(foreign);

@@ -89,7 +89,6 @@ static void a_host_as_documented_confirms_all(void **state)
     struct doctor_seen s = sound();
     struct found all;
 
-    (void)state;
     judge(&all, &s);
     for (size_t i = 0; i < all.n; i++) {
         assert_null(strstr(all.text[i], " warning "));
@@ -124,7 +123,6 @@ static void each_thing_that_differs_is_told(void **state)
     };
     struct found all;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         rows[i] = sound();
     }
@@ -153,7 +151,6 @@ static void without_a_session_the_rest_is_told_all_the_same(void **state)
     struct doctor_seen s = {.tick_ns = 10 * CLK_MS, .handles_known = true};
     struct found all;
 
-    (void)state;
     (void)snprintf(s.why.text, sizeof s.why.text, "access denied");
     judge(&all, &s);
     assert_true(says(&all, "fact.sessions skipped not applicable here"));
@@ -181,7 +178,6 @@ static void a_table_is_read(void **state)
     struct doctor_table t;
     uint8_t p[0x300];
 
-    (void)state;
     assert_ok(doctor_facts_table(&t, p, two_rows(p)));
     assert_int_equal(t.n, 2);
     assert_int_equal(t.cycles, 0x30);
@@ -193,7 +189,6 @@ static void every_shorter_table_and_hostile_offsets_are_refused(void **state)
     struct doctor_table t;
     uint8_t p[0x300];
 
-    (void)state;
     for (size_t n = 0, full = two_rows(p); n < full; n++) {
         uint8_t *exact = mem_dup(p, n ? n : 1);
 

@@ -36,7 +36,6 @@ static void what_needs_no_session_is_measured_on_this_system(void **state)
     struct etwreplay_script script = {.faults = {[REPLAY_OPEN] = {0, 1000, ERROR_ACCESS_DENIED}}};
     struct doctor_seen seen;
 
-    (void)state;
     try(&seen, &script);
     assert_false(seen.reads);
     assert_non_null(strstr(seen.why.text, "access denied"));
@@ -56,7 +55,6 @@ static void a_recorded_host_tells_its_rundown_and_versions(void **state)
     struct doctor_seen seen;
     char path[512];
 
-    (void)state;
     (void)snprintf(path, sizeof path, "%s/net.4.5.2.x64.etl", plain ? plain : ".");
     if (!os_exists(path)) {
         print_message("skipped: corpus not found (PROCFLEET_CORPUS names another place)\n");
@@ -89,7 +87,6 @@ static void loss_on_purpose_is_read_from_both_places(void **state)
     struct etwreplay_script script = {.buffers_lost = 4};
     struct doctor_seen seen;
 
-    (void)state;
     try(&seen, &script);
     assert_true(seen.forced);
     assert_int_equal(seen.counted_buffers, 4);
@@ -104,7 +101,6 @@ static void a_trial_survives_every_failing_allocation(void **state)
     struct doctor_trial *t = NULL;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e == ERR_NOMEM; n++) {
         mem_fail_after(n);
         e = doctor_trial_begin(&t, &conf, NULL);
@@ -119,13 +115,11 @@ static void a_trial_survives_every_failing_allocation(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     return support_temp_dir(dir, sizeof dir) ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

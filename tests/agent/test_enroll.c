@@ -78,7 +78,6 @@ static void a_token_becomes_an_identity(void **state)
 {
     struct host h;
 
-    (void)state;
     host_init(&h);
     desk->ahead_ns = 7200 * CLK_S;
     if (run(&h)) {
@@ -101,7 +100,6 @@ static void what_is_there_stays_unless_forced(void **state)
     struct net_identity first;
     unsigned before;
 
-    (void)state;
     host_init(&h);
     assert_ok(run(&h));
     first = h.got.who;
@@ -123,7 +121,6 @@ static void a_change_that_was_cut_is_finished_first(void **state)
     char aside[500];
     struct host h;
 
-    (void)state;
     host_init(&h);
     assert_ok(run(&h));
     (void)snprintf(aside, sizeof aside, "%s.new", h.place.cert);
@@ -147,7 +144,6 @@ static void what_cannot_be_is_told_before_anything_is_sent(void **state)
     unsigned before = atomic_load(&desk->calls);
     struct host h;
 
-    (void)state;
     host_init(&h);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         h.ask.token = rows[i].token ? rows[i].token : h.token;
@@ -165,7 +161,6 @@ static void a_collector_of_another_authority_hears_nothing(void **state)
     unsigned before = atomic_load(&desk->calls);
     struct host h;
 
-    (void)state;
     host_init(&h);
     desk_token(h.token, foreign);
     assert_err(run(&h), ERR_TRUST);
@@ -182,7 +177,6 @@ static void nobody_there_is_told_with_the_port(void **state)
 {
     struct host h;
 
-    (void)state;
     host_init(&h);
     h.ask.address = "127.0.0.1:1";
     assert_err(run(&h), ERR_UNREACHABLE);
@@ -197,7 +191,6 @@ static void a_refusal_is_told_in_the_collectors_words(void **state)
                                           RPC_INVALID_ARGUMENT, RPC_UNAVAILABLE};
     struct host h;
 
-    (void)state;
     host_init(&h);
     desk->message = "the token was used at noon; make another";
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
@@ -214,7 +207,6 @@ static void a_busy_collector_is_asked_again(void **state)
 {
     struct host h;
 
-    (void)state;
     host_init(&h);
     desk->busy = 2;
     if (run(&h)) {
@@ -230,7 +222,6 @@ static void certificates_that_do_not_fit_are_not_taken(void **state)
                                              DESK_NO_AUTHORITY};
     struct host h;
 
-    (void)state;
     host_init(&h);
     for (size_t i = 0; i < COUNT_OF(tricks); i++) {
         desk->trick = tricks[i];
@@ -246,7 +237,6 @@ static void an_answer_that_is_cut_anywhere_is_not_taken(void **state)
     struct host h;
     size_t whole;
 
-    (void)state;
     host_init(&h);
     assert_ok(run(&h));
     whole = desk->reply_n;
@@ -299,7 +289,6 @@ static void an_expired_certificate_proves_who_its_holder_was(void **state)
     struct net_identity old;
     struct host h;
 
-    (void)state;
     host_init(&h);
     expire(&h, &old);
     if (run(&h)) {
@@ -320,7 +309,6 @@ static void an_expired_certificate_stays_when_there_is_no_other(void **state)
     struct net_identity old;
     struct host h;
 
-    (void)state;
     host_init(&h);
     expire(&h, &old);
     for (size_t i = 0; i < COUNT_OF(tricks); i++) {
@@ -342,7 +330,6 @@ static void running_out_of_memory_leaves_nothing(void **state)
 {
     struct host h;
 
-    (void)state;
     host_init(&h);
     h.ask.address = "127.0.0.1:1";
     for (long i = 0; i < 60; i++) {
@@ -359,7 +346,6 @@ static void running_out_of_memory_leaves_nothing(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, &foreign);
     certs_issue(pki, PKI_COLLECTOR, "collector");
     desk = desk_open(pki, foreign);

@@ -452,7 +452,6 @@ static void every_line_agrees(void **state)
     };
     unsigned failures = 0;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct rig *r = rig_create(rows[i].name);
 

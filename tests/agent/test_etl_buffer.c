@@ -20,7 +20,6 @@ static void the_cpu_is_wide_only_where_the_flag_says_so(void **state)
     uint8_t p[ETL_BUFFER_HEADER];
     struct etl_buffer b;
 
-    (void)state;
     header(p, 65536, 0x100, 0x0803, 0);
     assert_ok(etl_buffer_read(&b, p, sizeof p));
     assert_int_equal(b.cpu, 3);
@@ -34,7 +33,6 @@ static void every_short_header_is_rejected(void **state)
     uint8_t p[ETL_BUFFER_HEADER];
     struct etl_buffer b;
 
-    (void)state;
     header(p, 65536, 0x100, 0, 0);
     for (size_t n = 0; n < sizeof p; n++) {
         assert_err(etl_buffer_read(&b, p, n), ERR_CORRUPT);
@@ -52,7 +50,6 @@ static void impossible_sizes_are_rejected(void **state)
     uint8_t p[ETL_BUFFER_HEADER];
     struct etl_buffer b;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         header(p, rows[i][0], rows[i][1], 0, 0);
         assert_err(etl_buffer_read(&b, p, sizeof p), ERR_CORRUPT);
@@ -65,7 +62,6 @@ static void the_log_file_header_is_read(void **state)
     struct etl_log_header h;
     struct etl_writer w;
 
-    (void)state;
     for (unsigned size = 4; size <= 8; size += 4) {
         conf.pointer_size = (uint8_t)size;
         conf.events_lost = 3;
@@ -95,7 +91,6 @@ static void every_cut_log_file_header_is_rejected(void **state)
     struct etl_log_header h;
     struct etl_writer w;
 
-    (void)state;
     etl_writer_init(&w, &conf);
     for (size_t n = 0; n < ETL_BUFFER_HEADER + 0x20 + 0x118; n++) {
         assert_err(etl_buffer_log_header(&h, w.file.p, n), ERR_CORRUPT);
@@ -119,7 +114,6 @@ static void the_three_clocks_count_the_same_nanoseconds(void **state)
     struct etl_log_header h;
     struct etl_writer w;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         conf.clock = rows[i].clock;
         conf.frequency = rows[i].frequency;

@@ -429,7 +429,6 @@ static void replays_as_expected(const char *name, const json_t *figures)
 
 static void every_recording_replays_as_expected(void **state)
 {
-    (void)state;
     assert_true(corpus_each(replays_as_expected) >= 56);
 }
 
@@ -481,7 +480,6 @@ static void has_the_expected_structure(const char *name, const json_t *figures)
 
 static void every_recording_has_the_expected_structure(void **state)
 {
-    (void)state;
     compressed_buffers = 0;
     (void)corpus_each(has_the_expected_structure);
     assert_true(compressed_buffers >= 461); /* more with every new recording */
@@ -568,7 +566,6 @@ static void has_the_expected_census(const char *name, const json_t *figures)
 
 static void every_recording_has_the_expected_census(void **state)
 {
-    (void)state;
     (void)corpus_each(has_the_expected_census);
 }
 
@@ -595,7 +592,6 @@ static void schemas_come_early_where_they_are_asked_for(void **state)
         uint64_t n;
     } rows[] = {{"monogame", 23}, {"gc-dynamic-events", 49}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (int schemas = 0; schemas < 2; schemas++) {
             char path[PATH_BYTES];
@@ -622,7 +618,6 @@ static void a_cut_or_broken_xz_file_is_refused(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/cut.etl.xz", dir);
     corpus_recording(from, sizeof from, "attackhost");

@@ -138,7 +138,6 @@ static void records_of_all_cpus_come_in_order_of_time(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 1, 0);
     put(&w, 20, 'b');
@@ -172,7 +171,6 @@ static void equal_times_keep_the_order_of_the_file(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     for (uint16_t i = 0; i < 5; i++) {
         etl_writer_buffer(&w, 4 - i, 0);
@@ -193,7 +191,6 @@ static void who_lives_is_told_before_everything_else(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 10, 'a');
@@ -214,7 +211,6 @@ static void compressed_buffers_read_like_plain_ones(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     for (uint16_t i = 0; i < 6; i++) {
         etl_writer_buffer(&w, i % 2, 0);
@@ -240,7 +236,6 @@ static void a_wrapped_circular_file_comes_in_order(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     conf.mode = 2;
     etl_writer_init(&w, &conf);
     etl_writer_close(&w);
@@ -262,7 +257,6 @@ static void damage_inside_a_buffer_costs_its_rest_only(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 10, 'a');
@@ -286,7 +280,6 @@ static void a_broken_buffer_header_is_searched_past(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     for (int i = 0; i < 4; i++) {
         etl_writer_buffer(&w, 0, 0);
@@ -308,7 +301,6 @@ static void unbelievable_stamps_cost_their_record_only(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 10, 'a');
@@ -330,7 +322,6 @@ static void time_never_goes_back(void **state)
     struct etl_writer w;
     struct got *g;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 30, 'a');
@@ -350,7 +341,6 @@ static void a_file_cut_anywhere_gives_its_first_part(void **state)
     struct etl_writer w, cut;
     size_t whole, before = 0;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 10, 'a');
@@ -389,7 +379,6 @@ static void loss_is_told_by_header_flags_and_records(void **state)
     struct source_stats stats;
     struct etl_writer w;
 
-    (void)state;
     conf.events_lost = 5;
     etl_writer_init(&w, &conf);
     etl_writer_close(&w);
@@ -441,7 +430,6 @@ static void several_files_are_merged_and_rebased_together(void **state)
     struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
     struct source *src;
 
-    (void)state;
     save_pair();
     (void)snprintf(first, sizeof first, "%s", path_of("first.etl"));
     (void)snprintf(second, sizeof second, "%s", path_of("second.etl"));
@@ -472,7 +460,6 @@ static void a_replay_keeps_its_pace_and_ends_at_its_end(void **state)
     struct etl_writer w;
     int64_t began;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 1200000, 'a'); /* 120 ms, 60 at double speed */
@@ -497,7 +484,6 @@ static void stop_ends_a_run_at_once(void **state)
     struct source *src;
     struct etl_writer w;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 10, 'a');
@@ -524,7 +510,6 @@ static void a_stop_between_two_records_leaves_time_where_it_was(void **state)
     struct source *src;
     struct etl_writer w;
 
-    (void)state;
     start(&w);
     etl_writer_buffer(&w, 0, 0);
     put(&w, 600000000, 'a'); /* a minute later */
@@ -552,7 +537,6 @@ static void the_same_times_are_the_same_boot(void **state)
     struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
     struct uuid boot;
 
-    (void)state;
     save_pair();
     paths[0] = path_of("first.etl");
     assert_ok(open_path(&src[0], g, paths[0]));
@@ -586,7 +570,6 @@ static void what_is_no_trace_is_refused_with_a_reason(void **state)
     const char *paths[1];
     struct etl_file_conf conf = {.paths = paths, .n_paths = 1};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct errmsg why = {""};
 
@@ -610,7 +593,6 @@ static void running_out_of_memory_at_any_point_leaks_nothing(void **state)
     enum err e = ERR_NOMEM;
     struct source *src;
 
-    (void)state;
     save_pair();
     for (; e == ERR_NOMEM; n++) {
         struct got *g = got_new();
@@ -637,7 +619,6 @@ static void no_allocation_of_reading_compressed_buffers_is_forgotten(void **stat
     struct etl_session s;
     struct source *src;
 
-    (void)state;
     conf.file.buffer_size = 2048;
     conf.compress = true;
     etl_session_begin(&s, &conf, path_of("packed.etl"));
@@ -665,14 +646,12 @@ static void no_allocation_of_reading_compressed_buffers_is_forgotten(void **stat
 
 static int make_dir(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     return 0;
 }
 
 static int remove_dir(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

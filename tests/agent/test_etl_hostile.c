@@ -268,7 +268,6 @@ static void every_recording_survives_cuts_and_flips(void **state)
 {
     int64_t before = os_resident_peak();
 
-    (void)state;
     (void)corpus_each(survives);
     print_message("%u cuts, %u of them refused; %u flips, %u cost records, %u of these silently\n",
                   all.cuts, all.refused, all.flips, all.fewer, all.silent);

@@ -52,19 +52,16 @@ static void reads_within(bool compress)
 
 static void a_large_file_is_read_in_little_memory(void **state)
 {
-    (void)state;
     reads_within(false);
 }
 
 static void a_large_compressed_file_is_read_in_little_memory(void **state)
 {
-    (void)state;
     reads_within(true);
 }
 
 static int make_dir(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/large.etl", dir);
     return 0;
@@ -72,7 +69,6 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

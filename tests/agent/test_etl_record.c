@@ -107,7 +107,6 @@ static void every_header_type_is_read(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_ok(etl_record_peek(&k, rows[i].s.p, sizeof rows[i].s.p));
         assert_int_equal(k.size, rows[i].s.n);
@@ -131,7 +130,6 @@ static void events_tell_their_form(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     assert_ok(etl_record_peek(&k, manifest.p, manifest.n));
     assert_ok(etl_record_read(&ev, &k, manifest.p));
     assert_int_equal(ev.form, RAW_MANIFEST);
@@ -146,7 +144,6 @@ static void an_image_load_belongs_to_the_image_class(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     assert_ok(etl_record_peek(&k, s.p, s.n));
     assert_ok(etl_record_read(&ev, &k, s.p));
     assert_memory_equal(ev.guid, guid_image, 16);
@@ -159,7 +156,6 @@ static void counter_values_before_the_payload_are_passed_over(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     s.p[1] = 0x82; /* two values and one more item */
     put16(&s, 4, 0x10 + 24 + 4);
     assert_ok(etl_record_peek(&k, s.p, sizeof s.p));
@@ -177,7 +173,6 @@ static void the_payload_begins_behind_the_last_extended_item(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     put16(&s, 0, 0x50 + 16 + 8 + 3);
     put16(&s, 0x50, 16); /* item of 16 bytes, 5 of data, another follows */
     put16(&s, 0x54, 1);
@@ -201,7 +196,6 @@ static void broken_extended_items_are_rejected(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct sample s = event(ETL_EVENT64, 1);
 
@@ -239,7 +233,6 @@ static void messages_have_parts_in_the_order_of_their_bits(void **state)
     struct raw_event ev;
     struct etl_peek k;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct sample s = message(rows[i].options);
         bool has_sequence = rows[i].options & 1;
@@ -276,7 +269,6 @@ static void sizes_that_leave_the_buffer_are_rejected(void **state)
                            full(ETL_FULL64, 0x30), event(ETL_EVENT64, 0), message(0xaa)};
     struct etl_peek k;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(all); i++) {
         for (size_t n = 8; n < all[i].n; n++) {
             assert_err(etl_record_peek(&k, all[i].p, n), ERR_CORRUPT);
@@ -292,7 +284,6 @@ static void headers_smaller_than_their_type_are_rejected(void **state)
     struct sample s = kernel(ETL_SYSTEM64, 0x20, 3, 1);
     struct etl_peek k;
 
-    (void)state;
     put16(&s, 4, 0x1f);
     assert_err(etl_record_peek(&k, s.p, s.n), ERR_CORRUPT);
     s = message(0xaa);
@@ -312,7 +303,6 @@ static void markers_end_a_buffer_and_unknown_types_break_it(void **state)
     };
     struct etl_peek k;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_err(etl_record_peek(&k, rows[i].p, sizeof rows[i].p), rows[i].e);
     }
@@ -336,7 +326,6 @@ static void records_of_lives_are_told_from_others(void **state)
     };
     struct etl_peek k;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_ok(etl_record_peek(&k, rows[i].s.p, sizeof rows[i].s.p));
         assert_int_equal(etl_record_tells_life(&k, rows[i].s.p), rows[i].life);

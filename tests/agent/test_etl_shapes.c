@@ -133,7 +133,6 @@ static void put_random(struct etl_session *s, uint64_t seed, size_t n, uint64_t 
 
 static void random_sessions_of_every_kind_read_back_whole(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 48; seed++) {
         struct etl_session_conf conf = etl_session_defaults();
         uint64_t by_cpu[1024] = {0};
@@ -181,7 +180,6 @@ static void every_header_type_comes_with_its_fields(void **state)
     struct etl_session s;
     struct got g;
 
-    (void)state;
     etl_session_begin(&s, &conf, path);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etl_rec r = etl_rec_system(15, 46, 2, 2000 + (int64_t)i, "payload", 7);
@@ -251,7 +249,6 @@ static void lost_buffers_and_events_are_told_before_the_next_record_of_their_cpu
     struct etl_session s;
     struct got g;
 
-    (void)state;
     etl_session_begin(&s, &conf, path);
     put_switch(&s, 0, 10);
     put_switch(&s, 1, 15);
@@ -307,7 +304,6 @@ static void damage_is_told_as_loss_from_the_last_good_record_on(void **state)
 {
     struct got g;
 
-    (void)state;
     save_four_buffers();
     change(4096 + 0x48 + 0x28 + 4, "\x01", 1); /* the size of the second record */
     read_path(&g);
@@ -329,7 +325,6 @@ static void a_buffer_that_cannot_be_found_is_loss_of_every_cpu(void **state)
 {
     struct got g;
 
-    (void)state;
     save_four_buffers();
     change(2 * 4096, "\xee\xee\xee\xee", 4);
     read_path(&g);
@@ -346,7 +341,6 @@ static void a_wrong_size_in_a_header_costs_no_other_buffer(void **state)
     static const char sizes[][4] = {
         {0, 0x20, 0, 0}, {0, 0x30, 0, 0}, {(char)0x80, 0x10, 0, 0}, {0, 0x10, 1, 0}, {0, 8, 0, 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         struct got g;
 
@@ -365,7 +359,6 @@ static void a_cut_between_two_buffers_shows(void **state)
     struct got g;
     size_t n;
 
-    (void)state;
     save_four_buffers();
     assert_ok(os_read_file(&file, &n, path, 1 << 20));
     assert_int_equal(n, 5 * 4096);
@@ -382,7 +375,6 @@ static void zeroed_sectors_are_counted_to_the_byte(void **state)
     static const uint8_t zeros[0x28];
     struct got g;
 
-    (void)state;
     save_four_buffers();
     change(4096 + 0x48 + 0x28, zeros, sizeof zeros);
     read_path(&g);
@@ -402,7 +394,6 @@ static void every_clock_gives_the_same_times(void **state)
         {3, 2592, 10000000, 2592002592}, {3, 0, 0, 10000010},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etl_session_conf conf = etl_session_defaults();
         struct etl_session s;
@@ -432,7 +423,6 @@ static void buffers_of_a_mebibyte_unpack(void **state)
     struct etl_session s;
     struct got g;
 
-    (void)state;
     conf.file.buffer_size = 1 << 20;
     conf.compress = true;
     etl_session_begin(&s, &conf, path);
@@ -445,7 +435,6 @@ static void buffers_of_a_mebibyte_unpack(void **state)
 
 static void a_circular_file_that_wrapped_gives_its_last_buffers_in_order(void **state)
 {
-    (void)state;
     for (uint32_t buffers = 1; buffers < 40; buffers++) {
         struct etl_session_conf conf = etl_session_defaults();
         uint64_t by_cpu[1024] = {0};
@@ -473,7 +462,6 @@ static void buffers_of_every_type_are_read_side_by_side(void **state)
     struct etl_writer w;
     struct got g;
 
-    (void)state;
     etl_writer_init(&w, &conf);
     etl_writer_close(&w);
     for (uint16_t type = 0; type < 9; type++) { /* 8 is not known to anybody */
@@ -505,7 +493,6 @@ static void streams_beyond_the_limit_are_passed_over_and_counted(void **state)
     struct etl_writer w;
     struct got g;
 
-    (void)state;
     conf.buffer_size = 1024;
     etl_writer_init(&w, &conf); /* type 4, CPU 0 */
     etl_writer_close(&w);
@@ -535,7 +522,6 @@ static void a_small_file_that_unpacks_to_very_much_is_refused(void **state)
     struct source *src;
     struct buf bomb;
 
-    (void)state;
     etl_writer_init(&w, &conf);
     etl_writer_close(&w);
     etl_writer_buffer(&w, 0, 0);
@@ -556,7 +542,6 @@ static void a_small_file_that_unpacks_to_very_much_is_refused(void **state)
 
 static int make_dir(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/shape.etl", dir);
     return 0;
@@ -564,7 +549,6 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

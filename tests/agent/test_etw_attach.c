@@ -63,7 +63,6 @@ static void a_foreign_session_counts_once_it_tells_of_a_start(void **state)
     struct reader r = {.events = NULL};
     struct errmsg why;
 
-    (void)state;
     (void)snprintf(starts, sizeof starts, "%s/starts.etl", dir);
     etw_starts_write(starts);
     etw_live_conf_make(&conf, &v, true);
@@ -125,7 +124,6 @@ static void a_foreign_session_may_stamp_by_the_wall_clock(void **state)
     struct etw_api api;
     struct reader r = {.events = NULL};
 
-    (void)state;
     (void)snprintf(starts, sizeof starts, "%s/starts.etl", dir);
     etw_starts_write(starts);
     etw_live_conf_make(&conf, &v, true);
@@ -150,13 +148,11 @@ static void a_foreign_session_may_stamp_by_the_wall_clock(void **state)
 
 static int make_dir(void **state)
 {
-    (void)state;
     return support_temp_dir(dir, sizeof dir) ? 0 : -1;
 }
 
 static int remove_dir(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

@@ -30,7 +30,6 @@ static void defaults_are_those_of_the_documents(void **state)
     struct etw_conf v;
     struct conf *c;
 
-    (void)state;
     assert_ok(read_text(&v, &c, "", NULL));
     assert_string_equal(v.session_name, "procfleet");
     assert_int_equal(v.buffers.kb, 64);
@@ -62,7 +61,6 @@ static void a_preset_fills_what_is_not_set(void **state)
     struct etw_conf v;
     struct conf *c;
 
-    (void)state;
     assert_ok(read_text(&v, &c, "etw: {preset: burst}\n", NULL));
     assert_int_equal(v.buffers.kb, 32);
     assert_int_equal(v.buffers.min, 64);
@@ -96,7 +94,6 @@ static void flags_come_from_names_hex_or_permissions(void **state)
         {"kernel_flags: []", 0x0100201f},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct errmsg why = {""};
         struct etw_conf v;
@@ -118,7 +115,6 @@ static void the_level_decides_what_of_the_permitted_is_on(void **state)
     static const uint32_t high[] = {0, 0, 0x2502, 0x2512, 0x01002512};
     static const uint32_t only_switches[] = {0, 0, 0, 0x12, 0x12};
 
-    (void)state;
     assert_int_equal(etw_conf_lifecycle_flags(all), 0xf);
     assert_int_equal(etw_conf_lifecycle_flags(0x100), 0);
     for (unsigned level = 0; level < COUNT_OF(high); level++) {
@@ -163,7 +159,6 @@ static void wrong_settings_name_line_and_key(void **state)
         {"max_bufers: 1", {"etw.max_buffers"}},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct errmsg why = {""};
         struct etw_conf v;
@@ -207,7 +202,6 @@ static void a_provider_is_a_name_or_a_guid_with_parts(void **state)
         {"00000000-0000-0000-0000-000000000001:2", 0, 2, 0, 0, 0, 0, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct errmsg why = {""};
         struct source_provider p;
@@ -249,7 +243,6 @@ static void what_is_no_provider_says_which_part(void **state)
         {"Microsoft-Windows-DXGI#1-2", "event ids"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct errmsg why = {""};
         struct source_provider p;
@@ -267,7 +260,6 @@ static void no_more_ids_than_the_system_takes(void **state)
     size_t n = strlen(text);
     struct source_provider p;
 
-    (void)state;
     for (int i = 1; i < SOURCE_PROVIDER_IDS; i++, n += 2) {
         memcpy(text + n, "+1", 3);
     }
@@ -293,7 +285,6 @@ static void the_first_provider_is_kernel_process_unless_it_is_off(void **state)
         {"{providers: [Microsoft-Windows-DXGI], enable_process_events: false}", 1, 0, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etw_conf v;
         struct conf *c;
@@ -314,7 +305,6 @@ static void the_shared_session_may_be_read(void **state)
     struct etw_conf v;
     struct conf *c;
 
-    (void)state;
     assert_ok(read_text(&v, &c, "", NULL));
     assert_ok(conf_set(c, "etw.session_name", "NT Kernel Logger", NULL));
     assert_err(etw_conf_read(&v, c, NULL), ERR_INVALID);

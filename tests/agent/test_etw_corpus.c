@@ -367,7 +367,6 @@ static void check(const char *name, size_t sessions)
 
 static void one_session_comes_to_the_figures_of_the_file(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(recordings); i++) {
         check(recordings[i], 1);
     }
@@ -375,7 +374,6 @@ static void one_session_comes_to_the_figures_of_the_file(void **state)
 
 static void two_sessions_merged_come_to_the_figures_of_the_file(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(recordings); i++) {
         check(recordings[i], 2);
     }
@@ -383,7 +381,6 @@ static void two_sessions_merged_come_to_the_figures_of_the_file(void **state)
 
 static void three_sessions_by_level_come_to_the_figures_of_the_file(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(recordings); i++) {
         check(recordings[i], 3);
     }

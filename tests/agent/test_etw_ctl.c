@@ -46,7 +46,6 @@ static void a_session_starts_is_queried_and_stops(void **state)
     struct etw_ctl *c = open_with(&script);
     struct etw_totals totals;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_true(etwreplay_exists("procfleet-test"));
     etwreplay_lost(7, 0);
@@ -68,7 +67,6 @@ static void a_session_of_an_earlier_run_is_reclaimed(void **state)
     struct etwreplay_script script = {0};
     struct etw_ctl *c = open_with(&script);
 
-    (void)state;
     etwreplay_add(kernel.name, kernel.guid, true);
     assert_ok(etw_ctl_start(c, NULL));
     assert_int_equal(stats_of(c).orphan_reclaimed, 1);
@@ -83,7 +81,6 @@ static void a_foreign_session_of_our_name_is_left_alone(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     etwreplay_add(kernel.name, foreign, true);
     assert_err(etw_ctl_start(c, &why), ERR_EXISTS);
     assert_non_null(strstr(why.text, kernel.name));
@@ -101,7 +98,6 @@ static void who_holds_the_slots_is_told(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     etwreplay_add("Circular Kernel Context Logger", foreign, true);
     etwreplay_add("Some Application", foreign, false);
     assert_err(etw_ctl_start(c, &why), ERR_FULL);
@@ -132,7 +128,6 @@ static void every_refusal_has_its_error_and_a_remedy(void **state)
         {4711, ERR_IO, "4711"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etwreplay_script script = {
             .faults[REPLAY_START] = {.times = 1, .code = rows[i].code}};
@@ -153,7 +148,6 @@ static void a_block_that_is_too_small_is_sent_again_twice(void **state)
     struct etw_ctl *c = open_with(&script);
     struct etw_totals totals;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_ok(etw_ctl_query(c, &totals, NULL));
     assert_int_equal(stats_of(c).resent, 2);
@@ -172,7 +166,6 @@ static void flags_go_off_before_they_go_on(void **state)
     struct etwreplay_script script = {0};
     struct etw_ctl *c = open_with(&script);
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_ok(etw_ctl_flags(c, FLAG_PROCESS | FLAG_THREAD, NULL));
     assert_int_equal(etwreplay_calls(REPLAY_SET_INFO), 2);
@@ -186,7 +179,6 @@ static void a_refused_flag_does_not_cost_the_others(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_err(etw_ctl_flags(c, FLAG_PROCESS | FLAG_THREAD | FLAG_IMAGE, &why), ERR_PROVIDER);
     assert_non_null(strstr(why.text, "0x2;"));
@@ -204,7 +196,6 @@ static void a_refused_provider_is_named(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_err(etw_ctl_enable(c, &provider, &why), ERR_PROVIDER);
     assert_non_null(strstr(why.text, "Microsoft-Windows-Kernel-Process"));
@@ -218,7 +209,6 @@ static void flags_change_without_going_off(void **state)
     struct etwreplay_script script = {0};
     struct etw_ctl *c = open_with(&script);
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_ok(etw_ctl_flags(c, FLAG_THREAD, NULL));
     assert_ok(etw_ctl_flags(c, FLAG_THREAD | FLAG_IMAGE, NULL));
@@ -245,7 +235,6 @@ static void why_a_provider_is_refused_is_said(void **state)
         {4711, "GUID"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etwreplay_script script = {
             .faults[REPLAY_ENABLE] = {.times = 1, .code = rows[i].code}};
@@ -267,7 +256,6 @@ static void events_are_filtered_by_id_where_the_system_can(void **state)
     struct etwreplay_script script = {0};
     struct etw_ctl *c = open_with(&script);
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_ok(etw_ctl_enable(c, &provider, NULL));
     assert_int_equal(etwreplay_filter_ids(), 3);
@@ -304,7 +292,6 @@ static void the_machines_sampling_is_put_back(void **state)
     const struct etw_api *api = etwreplay_begin(&script);
     struct etw_ctl *c;
 
-    (void)state;
     assert_ok(etw_ctl_open(&c, api, &kernel, NULL));
     assert_ok(etw_ctl_start(c, NULL));
     assert_err(etw_ctl_sampling(c, 2000, NULL), ERR_UNSUPPORTED); /* it may not be asked yet */
@@ -333,7 +320,6 @@ static void sampling_that_cannot_be_asked_or_set_stays(void **state)
         enum err e;
     } rows[] = {{REPLAY_QUERY_INFO, ERR_UNSUPPORTED}, {REPLAY_SET_INFO, ERR_PROVIDER}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etwreplay_script script = {0};
         const struct etw_api *api;
@@ -360,7 +346,6 @@ static void stacks_go_on_and_off(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_ok(etw_ctl_stacks(c, true, NULL));
     assert_int_equal(etwreplay_stacks(), 2);
@@ -379,7 +364,6 @@ static void how_many_slots_there_are_is_asked_where_it_is_safe(void **state)
     struct errmsg why;
     struct etw_ctl *c;
 
-    (void)state;
     assert_ok(etw_ctl_open(&c, api, &kernel, NULL));
     assert_ok(etw_ctl_start(c, NULL));
     open_trace(api);
@@ -398,7 +382,6 @@ static void buffers_are_set_within_their_limits(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     assert_ok(etw_ctl_buffers(c, 100, NULL)); /* not started yet: from the start on */
     assert_ok(etw_ctl_start(c, NULL));
     assert_int_equal(etwreplay_max_buffers(), 100);
@@ -417,7 +400,6 @@ static void buffers_grow_to_the_pool_and_no_further(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_ok(etw_ctl_grow(c, &why));
     assert_int_equal(etwreplay_max_buffers(), 128);
@@ -436,7 +418,6 @@ static void growing_leaves_the_flags_on(void **state)
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_int_equal(etw_ctl_flags_on(c), 0);
     assert_err(etw_ctl_flags(c, 0xf, &why), ERR_PROVIDER);
@@ -454,7 +435,6 @@ static void a_session_that_somebody_stopped_is_lost(void **state)
     struct etw_ctl *c = open_with(&script);
     struct etw_totals totals;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_err(etw_ctl_query(c, &totals, NULL), ERR_LOST);
     etw_ctl_close(c);
@@ -466,7 +446,6 @@ static void a_session_that_somebody_replaced_is_lost_and_left_alone(void **state
     struct etw_ctl *c = open_with(&script);
     struct etw_totals totals;
 
-    (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     etwreplay_add(kernel.name, foreign, true);
     assert_err(etw_ctl_query(c, &totals, NULL), ERR_LOST);
@@ -485,7 +464,6 @@ static void a_foreign_session_is_read_and_never_controlled(void **state)
     struct etw_session_conf conf = {.name = "theirs", .attach = true, .kernel = true};
     struct etw_ctl *c;
 
-    (void)state;
     assert_ok(etw_ctl_open(&c, api, &conf, NULL));
     assert_err(etw_ctl_start(c, NULL), ERR_NOTFOUND);
     etwreplay_add("theirs", foreign, true);
@@ -509,7 +487,6 @@ static void impossible_sessions_are_refused(void **state)
     struct etw_session_conf rows[] = {kernel, kernel, kernel, kernel, kernel};
     struct etw_ctl *c;
 
-    (void)state;
     rows[0].name[0] = '\0';
     rows[1].name[0] = '\xff';
     rows[2].buffer_kb = 2048;
@@ -529,7 +506,6 @@ static void the_systems_own_functions_are_found(void **state)
     int64_t ticks, utc_ns;
     uint64_t frequency = 0;
 
-    (void)state;
     assert_ok(etw_api_load(&api, NULL));
     assert_true(api.start && api.control && api.enable && api.set_info && api.list && api.open &&
                 api.process && api.close);

@@ -6,7 +6,6 @@
 
 static void a_bound_is_at_most_an_eighth_too_high(void **state)
 {
-    (void)state;
     for (uint64_t ns = 0; ns <= UINT32_MAX; ns = ns * 17 / 16 + 1) {
         struct etw_hist h = {0};
         int64_t bound;
@@ -22,7 +21,6 @@ static void what_is_beyond_the_range_counts_as_its_end(void **state)
 {
     struct etw_hist h = {0};
 
-    (void)state;
     assert_int_equal(etw_hist_bound_ns(&h, 990), 0); /* nothing was added */
     etw_hist_add(&h, INT64_MAX);
     assert_true(etw_hist_bound_ns(&h, 990) == UINT32_MAX);
@@ -35,7 +33,6 @@ static void the_slowest_hundredth_is_left_out(void **state)
 {
     struct etw_hist h = {0};
 
-    (void)state;
     for (int i = 0; i < 990; i++) {
         etw_hist_add(&h, 100);
     }
@@ -51,7 +48,6 @@ static void a_roll_forgets_what_came_before(void **state)
 {
     struct etw_hist h = {0};
 
-    (void)state;
     etw_hist_add(&h, 1000000);
     etw_hist_roll(&h);
     assert_int_equal(etw_hist_bound_ns(&h, 990), 0);

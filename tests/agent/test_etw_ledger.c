@@ -24,7 +24,6 @@ static void every_counter_is_a_row_of_its_own_and_none_a_second_loss(void **stat
     struct ledger_row rows[SOURCE_LEDGER_ROWS + 1];
     size_t n = etw_ledger(&v, rows, COUNT_OF(rows));
 
-    (void)state;
     assert_true(n <= SOURCE_LEDGER_ROWS);
     assert_int_equal(count_of(rows, n, "kernel_events"), 1);
     assert_int_equal(count_of(rows, n, "session_lost"), 2);

@@ -179,7 +179,6 @@ static void the_session_of_high_rates_follows_the_level(void **state)
     struct rig r = {0};
     struct etw_live_stats stats;
 
-    (void)state;
     rig_open(&r, &script, &conf);
     rig_start(&r);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -205,7 +204,6 @@ static void while_high_rates_stand_sessions_are_flushed_ten_times_a_second(void 
     unsigned before, begun;
     int64_t began_ns;
 
-    (void)state;
     conf.query_ns = 2 * CLK_MS;
     rig_open(&r, &script, &conf);
     rig_start(&r);
@@ -235,7 +233,6 @@ static void what_is_not_permitted_stays_off(void **state)
         uint32_t flags; /* at L4 */
     } rows[] = {{0x1f, 3, 0x12}, {0x200f, 3, 0x2002}, {0xf, 2, 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etw_conf v = {.session_name = "procfleet",
                              .buffers = {64, 4, 64},
@@ -261,7 +258,6 @@ static void a_lost_session_of_high_rates_comes_back_with_its_flags(void **state)
     struct errmsg why;
     struct etw_live_stats stats;
 
-    (void)state;
     conf.retry_ns = 3600 * CLK_S;
     rig_open(&r, &script, &conf);
     rig_start(&r);
@@ -296,7 +292,6 @@ static void losses_of_high_rates_are_counted_apart(void **state)
     struct etw_live_stats stats;
     unsigned queries;
 
-    (void)state;
     rig_open(&r, &script, &conf);
     rig_start(&r);
     set_level(&r, 3);
@@ -323,7 +318,6 @@ static void threads_are_told_once_although_two_sessions_record_them(void **state
     uint64_t threads, switches;
     struct rig r = {0};
 
-    (void)state;
     one.n_sessions = 1;
     one.sessions[0].high = false;
     rig_open(&r, &script, &one);
@@ -357,7 +351,6 @@ static void what_a_killed_agent_left_of_it_ends_at_every_level(void **state)
     struct source_sink sink = {.raw = on_raw, .fact = on_fact, .advance = on_advance};
     struct live_events *events;
 
-    (void)state;
     conf.api = etwreplay_begin(&script);
     etwreplay_add("procfleet-hi", conf.sessions[2].session.guid, true);
     assert_ok(etw_live_open(&events, &conf, sink, NULL));
@@ -382,7 +375,6 @@ static void wishes_are_followed_while_it_runs(void **state)
     struct rig r = {0};
     struct errmsg why;
 
-    (void)state;
     rig_open(&r, &script, &conf);
     rig_start(&r);
     set_level(&r, 4);
@@ -434,7 +426,6 @@ static void what_cannot_be_followed_says_so(void **state)
     struct rig r = {0};
     struct errmsg why;
 
-    (void)state;
     rig_open(&r, &script, &conf);
     rig_start(&r);
     assert_ok(etw_provider_parse(&ask.provider, "Microsoft-Windows-Dwm-Core", NULL));
@@ -456,7 +447,6 @@ static void a_session_that_hands_on_nothing_is_started_again(void **state)
     struct rig r = {0};
     struct etw_live_stats stats;
 
-    (void)state;
     conf.heartbeat_ns = 10 * CLK_MS;
     rig_open(&r, &script, &conf);
     rig_start(&r);
@@ -473,7 +463,6 @@ static void a_quiet_session_that_answers_is_left_alone(void **state)
     struct rig r = {0};
     struct etw_live_stats stats;
 
-    (void)state;
     conf.heartbeat_ns = 10 * CLK_MS;
     rig_open(&r, &script, &conf);
     rig_start(&r);
@@ -495,7 +484,6 @@ static void a_session_that_cannot_tell_of_starts_is_not_expected_to(void **state
 {
     char starts[sizeof path + 8];
 
-    (void)state;
     (void)snprintf(starts, sizeof starts, "%s.starts", path);
     etw_starts_write(starts);
     for (int i = 0; i < 3; i++) {
@@ -540,7 +528,6 @@ static void the_callback_is_timed(void **state)
     struct etw_live_stats stats;
     unsigned queries;
 
-    (void)state;
     rig_open(&r, &script, &conf);
     assert_ok(os_thread_start(&r.thread, "source", run, &r));
     assert_true(etwreplay_wait_told(2));
@@ -561,7 +548,6 @@ static void a_ring_that_overflows_is_said(void **state)
     struct errmsg why;
     unsigned queries;
 
-    (void)state;
     conf.ring_bytes = RING_BYTES_MIN;
     rig_open(&r, &script, &conf);
     assert_ok(os_thread_start(&r.thread, "source", run, &r));
@@ -579,7 +565,6 @@ static void the_distance_of_samples_is_told_where_we_have_set_it(void **state)
     struct etw_live_conf conf = three_sessions();
     struct rig r = {0};
 
-    (void)state;
     rig_open(&r, &script, &conf);
     rig_start(&r);
     set_level(&r, 4);
@@ -602,7 +587,6 @@ static void sessions_of_another_name_are_other_sessions(void **state)
     struct etw_live_conf ours, theirs, again;
     static const char *const names[] = {"lab", "lab-kp", "lab-hi"};
 
-    (void)state;
     etw_live_conf_make(&ours, &v, false);
     v.session_name = "lab";
     etw_live_conf_make(&theirs, &v, false);
@@ -633,7 +617,6 @@ static void nothing_to_record_is_an_error(void **state)
     struct etw_live_conf conf;
     struct errmsg why;
 
-    (void)state;
     etw_live_conf_make(&conf, &v, false);
     assert_int_equal(conf.n_sessions, 0);
     assert_err(etw_live_open(&events, &conf, sink, &why), ERR_INVALID);
@@ -649,7 +632,6 @@ static void opening_survives_every_failing_allocation(void **state)
     enum err e = ERR_NOMEM;
     long before, n = 0;
 
-    (void)state;
     conf.api = etwreplay_begin(&script);
     before = mem_live();
     for (; e; n++) {
@@ -669,7 +651,6 @@ static void opening_survives_every_failing_allocation(void **state)
 
 static int make_file(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/load.etl", dir);
     in_file = etl_load_make(path, FILE_BYTES, false);
@@ -678,7 +659,6 @@ static int make_file(void **state)
 
 static int remove_file(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

@@ -150,7 +150,6 @@ static void every_record_arrives(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     rig_run(&r, &script, &conf, 1);
     assert_int_equal(arrived(&r), in_file);
     assert_int_equal(r.stats.records, in_file);
@@ -163,7 +162,6 @@ static void a_session_that_ends_by_itself_is_started_again(void **state)
 {
     static const ULONG codes[] = {ERROR_SUCCESS, 1, ERROR_WMI_INSTANCE_NOT_FOUND};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         struct etwreplay_script script = {
             .path = path, .return_after = PART, .return_code = codes[i]};
@@ -184,7 +182,6 @@ static void a_session_that_another_program_stops_is_started_again(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     rig_run(&r, &script, &conf, 2);
     assert_int_equal(arrived(&r), PART + in_file);
     assert_int_equal(r.stats.sessions_lost, 1);
@@ -201,7 +198,6 @@ static void starting_again_is_tried_until_it_succeeds(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     rig_run(&r, &script, &conf, 2);
     assert_int_equal(r.stats.restarts_failed, 5);
     assert_int_equal(r.stats.restarts, 1);
@@ -214,7 +210,6 @@ static void lost_events_that_the_stream_tells_are_told_once(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     conf.query_ns = NEVER_NS; /* the session's own number comes at the end */
     rig_run(&r, &script, &conf, 1);
     assert_int_equal(arrived(&r), in_file - in_file / 10);
@@ -228,7 +223,6 @@ static void lost_events_that_only_the_session_counts_are_told(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     rig_run(&r, &script, &conf, 1);
     assert_int_equal(r.stats.lost_events, in_file / 10);
     assert_int_equal(r.stats.lost_buffers, 5);
@@ -242,7 +236,6 @@ static void loss_makes_the_buffers_grow(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     assert_ok(rig_open(&r, &script, &conf, NULL));
     rig_start(&r);
     etwreplay_lost(3, 0);
@@ -260,7 +253,6 @@ static void a_sink_that_is_too_slow_costs_records_and_says_so(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {.heard.spin = 20000};
 
-    (void)state;
     conf.ring_bytes = RING_BYTES_MIN;
     rig_run(&r, &script, &conf, 1);
     assert_true(r.stats.dropped > 0);
@@ -275,7 +267,6 @@ static void a_pause_loses_nothing(void **state)
     struct rig r = {0};
     unsigned queries;
 
-    (void)state;
     assert_ok(rig_open(&r, &script, &conf, NULL));
     assert_true(rig_up(&r)); /* the session stands */
     rig_start(&r);
@@ -296,7 +287,6 @@ static void a_short_flush_is_asked_for(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     conf.flush_ms = 5;
     conf.query_ns = CLK_S;
     assert_ok(rig_open(&r, &script, &conf, NULL));
@@ -320,7 +310,6 @@ static void a_refusal_is_an_error_and_leaves_no_session(void **state)
         {REPLAY_OPEN, ERROR_CALL_NOT_IMPLEMENTED, ERR_UNSUPPORTED},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etwreplay_script script = {0};
         struct etw_live_conf conf = one_session();
@@ -344,7 +333,6 @@ static void what_may_be_refused_does_not_cost_the_rest(void **state)
     struct rig r = {0};
     struct errmsg why;
 
-    (void)state;
     etw_live_conf_defaults(&conf);
     conf.ring_bytes = (size_t)16 << 20;
     assert_ok(rig_open(&r, &script, &conf, NULL));
@@ -374,7 +362,6 @@ static void without_the_right_to_its_events_a_session_is_not_up(void **state)
         {0, ERROR_ACCESS_DENIED, "flags of procfleet: access denied"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etwreplay_script script = {.flags_refused = rows[i].refused, .stuck = true};
         struct etw_live_conf conf = one_session();
@@ -404,7 +391,6 @@ static void an_optional_session_may_come_later(void **state)
     struct etw_live_conf conf;
     struct rig r = {0};
 
-    (void)state;
     etw_live_conf_defaults(&conf);
     conf.ring_bytes = (size_t)16 << 20;
     conf.query_ns = conf.retry_ns = conf.pause_ns = CLK_MS;
@@ -422,7 +408,6 @@ static void a_source_that_never_ran_leaves_nothing(void **state)
     enum err e = ERR_NOMEM;
     long before;
 
-    (void)state;
     etwreplay_begin(&script); /* makes what it keeps */
     before = mem_live();
     for (long n = 0; e; n++) {
@@ -446,7 +431,7 @@ static void wine_refuses_to_let_sessions_be_read(void **state)
     struct live_events *events;
     struct errmsg why;
 
-    (void)state; /* the system's own functions, unchanged */
+    /* the system's own functions, unchanged */
     assert_err(etw_live_open(&events, &conf, sink, &why), ERR_ACCESS);
     assert_non_null(strstr(why.text, "administrator"));
     conf.patient = true;
@@ -465,7 +450,7 @@ static void two_agents_do_not_take_each_others_sessions(void **state)
     struct etw_owner *first;
     struct errmsg why;
 
-    (void)state; /* the system's own functions, unchanged */
+    /* the system's own functions, unchanged */
     conf.patient = true;
     assert_ok(etw_owner_take(&first, NULL));
     assert_ok(etw_live_open(&second, &conf, sink, NULL));
@@ -487,7 +472,7 @@ static void who_is_refused_keeps_nobody_from_the_sessions(void **state)
     struct etw_owner *other;
     struct errmsg why;
 
-    (void)state; /* the system's own functions, unchanged */
+    /* the system's own functions, unchanged */
     etw_live_conf_defaults(&conf);
     conf.patient = true;
     assert_ok(etw_live_open(&refused, &conf, sink, NULL));
@@ -504,7 +489,6 @@ static void patience_begins_without_a_session_and_gets_it_later(void **state)
     struct etw_live_conf conf = one_session();
     struct rig r = {0};
 
-    (void)state;
     conf.patient = true;
     assert_ok(rig_open(&r, &script, &conf, NULL));
     assert_false(rig_up(&r));
@@ -520,7 +504,6 @@ static void patience_begins_without_a_session_and_gets_it_later(void **state)
 
 static int make_file(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/load.etl", dir);
     in_file = etl_load_make(path, FILE_BYTES, false);
@@ -529,7 +512,6 @@ static int make_file(void **state)
 
 static int remove_file(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

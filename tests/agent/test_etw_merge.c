@@ -90,7 +90,6 @@ static void records_come_in_order_of_time(void **state)
     static const int64_t times[3][5] = {{1, 4, 7, 8, 20}, {2, 3, 9, 10, 21}, {5, 6, 11, 12, 22}};
     struct rig r;
 
-    (void)state;
     rig_open(&r, 3);
     for (size_t ring = 0; ring < 3; ring++) {
         for (size_t i = 0; i < 5; i++) {
@@ -116,7 +115,6 @@ static void a_silent_session_holds_others_up_for_the_window(void **state)
 {
     struct rig r;
 
-    (void)state;
     rig_open(&r, 2);
     assert_ok(put(&r, 0, 5 * S));
     assert_ok(put(&r, 0, 6 * S));
@@ -131,7 +129,6 @@ static void what_comes_too_late_takes_the_time_before_it(void **state)
 {
     struct rig r;
 
-    (void)state;
     rig_open(&r, 2);
     assert_ok(put(&r, 0, 5 * S));
     assert_int_equal(etw_merge_step(&r.merge, SIZE_MAX, 60 * S), 1);
@@ -148,7 +145,6 @@ static void a_full_ring_does_not_wait(void **state)
     struct rig r;
     size_t n = 0;
 
-    (void)state;
     rig_open(&r, 2);
     while (ring_fill_permille(r.merge.rings[0]) < 800) {
         assert_ok(put(&r, 0, 5 * S + (int64_t)n++));
@@ -165,7 +161,6 @@ static void what_a_ring_lost_is_told_once(void **state)
     struct rig r;
     uint64_t dropped = 0;
 
-    (void)state;
     rig_open(&r, 2);
     for (int64_t i = 0; i < 2000; i++) {
         dropped += put(&r, 1, 5 * S + i) != ERR_OK;
@@ -185,7 +180,6 @@ static void time_goes_on_and_never_back(void **state)
 {
     struct rig r;
 
-    (void)state;
     rig_open(&r, 1);
     etw_merge_advance(&r.merge, 3 * S + 1000, 3 * S);
     etw_merge_advance(&r.merge, 2 * S + 1000, 2 * S);
@@ -204,7 +198,6 @@ static void order_holds_whatever_comes_when(void **state)
     struct rig r;
     size_t put_n = 0;
 
-    (void)state;
     rig_open(&r, 3);
     for (int64_t now_ns = S; put_n < 2000; now_ns += S / 20) {
         for (size_t ring = 0; ring < 3; ring++) {
@@ -236,7 +229,6 @@ static void who_delivers_often_is_waited_for_less(void **state)
 {
     struct rig r;
 
-    (void)state;
     assert_int_equal(etw_merge_window(0), ETW_MERGE_WINDOW_NS);
     assert_int_equal(etw_merge_window(1000), ETW_MERGE_WINDOW_NS);
     assert_true(etw_merge_window(5) < etw_merge_window(20));
@@ -254,7 +246,6 @@ static void waiting_ends_at_its_moment_or_when_a_ring_fills(void **state)
     int64_t began_ns;
     struct rig r;
 
-    (void)state;
     rig_open(&r, 2);
     etw_merge_wait(&r.merge, 0);
     assert_ok(put(&r, 0, 5 * S));

@@ -26,7 +26,6 @@ static void no_session_is_no_orphan(void **state)
     const struct etw_api *api = begin(&conf);
     struct etw_orphans seen;
 
-    (void)state;
     etwreplay_add("NT Kernel Logger", foreign, true);
     assert_ok(etw_orphans_look(&seen, api, &conf, true, NULL));
     assert_int_equal(seen.found, 0);
@@ -39,7 +38,6 @@ static void ours_are_found_and_stopped_when_asked_to(void **state)
     const struct etw_api *api = begin(&conf);
     struct etw_orphans seen;
 
-    (void)state;
     for (size_t i = 0; i < conf.n_sessions; i++) {
         etwreplay_add(conf.sessions[i].session.name, conf.sessions[i].session.guid,
                       conf.sessions[i].session.kernel);
@@ -59,7 +57,6 @@ static void a_foreign_session_of_our_name_is_left_alone(void **state)
     const struct etw_api *api = begin(&conf);
     struct etw_orphans seen;
 
-    (void)state;
     etwreplay_add(conf.sessions[0].session.name, foreign, true);
     assert_ok(etw_orphans_look(&seen, api, &conf, true, NULL));
     assert_int_equal(seen.found, 0);
@@ -74,7 +71,6 @@ static void a_stop_that_fails_is_told(void **state)
     struct etw_orphans seen;
     const struct etw_api *api;
 
-    (void)state;
     etw_live_conf_defaults(&conf);
     api = etwreplay_begin(&script);
     etwreplay_add(conf.sessions[0].session.name, conf.sessions[0].session.guid, true);
@@ -90,7 +86,6 @@ static void it_survives_every_failing_allocation(void **state)
     struct etw_orphans seen;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     etwreplay_add(conf.sessions[0].session.name, conf.sessions[0].session.guid, true);
     for (long n = 0; e == ERR_NOMEM; n++) {
         mem_fail_after(n);
@@ -105,7 +100,6 @@ static void the_sessions_have_one_owner(void **state)
 {
     struct etw_owner *one, *two;
 
-    (void)state;
     assert_ok(etw_owner_take(&one, NULL));
     assert_err(etw_owner_take(&two, NULL), ERR_BUSY);
     etw_owner_give(one);
@@ -124,7 +118,6 @@ static void a_session_starts_when_the_other_agent_has_ended(void **state)
     struct etw_session s;
     struct errmsg why = {""};
 
-    (void)state;
     memset(&s, 0, sizeof s);
     s.wall_less_mono = &clock;
     s.trusted = &trusted;

@@ -37,7 +37,6 @@ static bool wanted(const struct decode_class *class, unsigned opcode)
 
 static void nothing_that_is_wanted_is_skipped(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < decode_classes_n; i++) {
         const struct decode_class *class = decode_classes[i];
 
@@ -55,7 +54,6 @@ static void what_is_not_wanted_of_the_busy_classes_is_skipped(void **state)
         &decode_thread_class,  &decode_perf_info_class, &decode_disk_io_class,
         &decode_process_class, &decode_image_class,     &decode_system_config_class};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(busy); i++) {
         for (unsigned opcode = 0; opcode < 256; opcode++) {
             struct raw_event raw = record(busy[i]->guid, (uint8_t)opcode);
@@ -73,7 +71,6 @@ static void threads_that_another_session_tells_of_are_skipped(void **state)
         bool skipped;
     } rows[] = {{1, true}, {2, true}, {3, true}, {4, true}, {36, false}, {50, false}, {66, true}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct raw_event raw = record(thread, rows[i].opcode);
         struct raw_event other = record(process, 1);
@@ -87,7 +84,6 @@ static void other_providers_pass_and_messages_do_not(void **state)
 {
     struct raw_event raw = {.form = RAW_MANIFEST, .id = 200};
 
-    (void)state;
     assert_false(etw_skip(&raw, false));
     raw.form = RAW_CLASSIC;
     assert_false(etw_skip(&raw, false)); /* of a class nobody knows */

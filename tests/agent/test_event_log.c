@@ -36,7 +36,6 @@ static void a_state_is_told_when_it_begins_and_when_it_ends(void **state)
     struct event_log n;
     char text[200];
 
-    (void)state;
     memset(&n, 0, sizeof n);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         text[0] = '\0';
@@ -53,7 +52,6 @@ static void a_long_text_is_cut(void **state)
     struct event_log n;
     char text[30];
 
-    (void)state;
     memset(&n, 0, sizeof n);
     assert_int_equal(
         event_log_judge(&n, EVENT_LOG_FAILED, LOG_ERROR, "because of this", text, sizeof text),

@@ -57,7 +57,6 @@ static void redact_hides_values_of_secret_names_and_nothing_else(void **state)
     };
     struct privacy *f = filter_of(PRIVACY_REDACT);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         check(f, rows[i].in, rows[i].want);
     }
@@ -69,7 +68,6 @@ static void exe_keeps_the_first_argument(void **state)
 {
     struct privacy *f = filter_of(PRIVACY_EXE);
 
-    (void)state;
     check(f, "app --password x", "app");
     check(f, "\"C:\\Program Files\\a.exe\" x", "\"C:\\Program Files\\a.exe\"");
     privacy_destroy(f);
@@ -82,7 +80,6 @@ static void none_leaves_nothing_and_full_leaves_all(void **state)
     struct privacy *none = filter_of(PRIVACY_NONE), *full = filter_of(PRIVACY_FULL);
     struct proc_info out;
 
-    (void)state;
     privacy_info(none, &info, &out);
     assert_int_equal(out.command_line.n, 0);
     assert_int_equal(out.have, INFO_PARENT);
@@ -98,7 +95,6 @@ static void a_line_that_grows_over_the_limit_is_cut_and_flagged(void **state)
     struct privacy *f = filter_of(PRIVACY_REDACT);
     struct proc_info out;
 
-    (void)state;
     memset(line, 'a', sizeof line);
     memcpy(line, "app --key x ", 12);
     privacy_info(f, &info, &out);
@@ -114,7 +110,6 @@ static void the_rest_of_a_secret_in_a_cut_line_is_hidden(void **state)
                      out;
     struct privacy *f = filter_of(PRIVACY_REDACT);
 
-    (void)state;
     privacy_info(f, &info, &out);
     assert_true(str_eq(out.command_line, str_make("app \"--password=***")));
     info = (struct proc_info){.command_line = str_make("sh -c it's --password my pw")};
@@ -132,7 +127,6 @@ static void a_word_that_fits_no_name_is_refused(void **state)
     struct privacy_conf conf = {.words = &word, .n_words = 1};
     struct privacy *f;
 
-    (void)state;
     assert_err(privacy_create(&f, &conf), ERR_INVALID);
 }
 
@@ -141,7 +135,6 @@ static void whose_a_process_is_may_be_hidden(void **state)
     struct privacy_conf conf = {.command_line = PRIVACY_FULL};
     struct proc_info info = {.command_line = str_make("x"), .user = str_make("joe")}, out;
 
-    (void)state;
     for (int hide = 0; hide < 2; hide++) {
         struct privacy *f;
 
@@ -160,7 +153,6 @@ static void creation_survives_every_failing_allocation(void **state)
     struct privacy *f = NULL;
     long before = mem_live(), n = 0;
 
-    (void)state;
     for (mem_fail_after(n); privacy_create(&f, &conf); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }
@@ -173,7 +165,6 @@ static void policies_have_names(void **state)
 {
     enum privacy_policy p;
 
-    (void)state;
     assert_ok(privacy_policy_parse(&p, "exe"));
     assert_int_equal(p, PRIVACY_EXE);
     assert_err(privacy_policy_parse(&p, "all"), ERR_INVALID);

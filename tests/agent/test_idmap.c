@@ -34,7 +34,6 @@ static void what_was_put_is_found_after_growing(void **state)
 {
     struct idmap *m = map_of(100000);
 
-    (void)state;
     for (uint32_t k = 0; k < 50000; k++) {
         assert_true(put(m, k * 4, 1));
     }
@@ -50,7 +49,6 @@ static void an_entry_dies_with_its_owner(void **state)
 {
     struct idmap *m = map_of(100);
 
-    (void)state;
     assert_true(put(m, 7, 1));
     assert_true(put(m, 8, 2));
     assert_non_null(idmap_get(m, 7));
@@ -63,7 +61,6 @@ static void dead_entries_make_room_and_living_ones_do_not(void **state)
 {
     struct idmap *m = map_of(1000);
 
-    (void)state;
     for (uint32_t k = 0; k < 1000; k++) {
         assert_true(put(m, k, k < 500 ? 2 : 1));
     }
@@ -94,7 +91,6 @@ static void a_look_up_passes_no_more_than_the_furthest_entry(void **state)
     struct idmap *m = map_of(100000);
     uint32_t number = 0;
 
-    (void)state;
     for (size_t place = 0; place < 100; place++) { /* side by side, each on its own place */
         assert_true(put(m, key_on(m, place, &number), 1));
     }
@@ -114,7 +110,6 @@ static void a_full_map_is_not_swept_for_every_entry_that_dies(void **state)
 {
     struct idmap *m = map_of(1600);
 
-    (void)state;
     for (uint32_t k = 0; k < 1600; k++) {
         assert_true(put(m, k, 1));
     }
@@ -136,7 +131,6 @@ static void a_cleared_map_is_empty(void **state)
 {
     struct idmap *m = map_of(10);
 
-    (void)state;
     assert_true(put(m, 1, 1));
     idmap_clear(m);
     assert_null(idmap_get(m, 1));
@@ -156,7 +150,6 @@ static void numbers_chosen_to_fall_on_one_place_are_spread_anew(void **state)
     struct idmap *m = map_of(100000);
     size_t n = 0, longest = 0;
 
-    (void)state;
     for (uint32_t k = 4; n < CHOSEN; k += 4) {
         if ((k / 4 * UINT64_C(0x9E3779B97F4A7C15)) >> 51 == 0) {
             chosen[n++] = k; /* place 0 of a table of up to 8,192 */
@@ -178,7 +171,6 @@ static void creation_survives_every_failing_allocation(void **state)
     struct idmap *m;
     long before = mem_live();
 
-    (void)state;
     for (long n = 0; n < 2; n++) {
         mem_fail_after(n);
         assert_err(idmap_create(&m, 10, NULL), ERR_NOMEM);
@@ -192,7 +184,6 @@ static void a_map_that_cannot_grow_keeps_what_it_has(void **state)
     struct idmap *m = map_of(100000);
     uint32_t k = 0;
 
-    (void)state;
     mem_fail_after(0);
     while (put(m, k, 1)) {
         k++;

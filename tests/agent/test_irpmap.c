@@ -9,7 +9,6 @@ static void a_request_is_taken_once_by_its_address(void **state)
     uint64_t dropped = 0;
     struct irpmap *m;
 
-    (void)state;
     assert_ok(irpmap_create(&m, &dropped));
     assert_false(irpmap_take(m, 0, &got));
     irpmap_put(m, 0xfffffa8000001000, &p);
@@ -35,7 +34,6 @@ static void a_later_request_at_an_address_replaces_the_former(void **state)
     uint64_t dropped = 0;
     struct irpmap *m;
 
-    (void)state;
     assert_ok(irpmap_create(&m, &dropped));
     irpmap_put(m, 64, &p);
     irpmap_put(m, 64, &q);
@@ -52,7 +50,6 @@ static void what_was_cleared_leaves_its_room(void **state)
     uint64_t dropped = 0;
     struct irpmap *m;
 
-    (void)state;
     assert_ok(irpmap_create(&m, &dropped));
     for (uint64_t i = 0; i < 4 * IRPMAP_MAX; i++) {
         irpmap_put(m, i * 0x190, &p);
@@ -74,7 +71,6 @@ static void an_issuer_that_is_gone_is_nobody(void **state)
     uint64_t dropped = 0;
     struct irpmap *m;
 
-    (void)state;
     assert_ok(irpmap_create(&m, &dropped));
     irpmap_put(m, 64, &p);
     p.generation++;
@@ -89,7 +85,6 @@ static void beyond_the_limit_older_requests_go_and_are_counted(void **state)
     uint64_t dropped = 0, found = 0, n = 4 * IRPMAP_MAX;
     struct irpmap *m;
 
-    (void)state;
     assert_ok(irpmap_create(&m, &dropped));
     for (uint64_t i = 0; i < n; i++) {
         irpmap_put(m, i * 0x190, &p);
@@ -107,7 +102,6 @@ static void creation_survives_a_failing_allocation(void **state)
     uint64_t dropped;
     struct irpmap *m;
 
-    (void)state;
     mem_fail_after(0);
     assert_err(irpmap_create(&m, &dropped), ERR_NOMEM);
     mem_fail_after(-1);

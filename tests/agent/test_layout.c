@@ -337,7 +337,6 @@ static void every_type_is_read(void **state)
 {
     struct out o;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const struct row *r = &rows[i];
         struct raw_event raw = {.version = r->version,
@@ -373,7 +372,6 @@ static void times_are_utc(void **state)
     struct out o;
     size_t left;
 
-    (void)state;
     raw.payload = payload;
     for (int i = 0; i < 8; i++) {
         payload[i] = (uint8_t)((uint64_t)(CLK_FILETIME_UNIX_DIFF + 30000000) >> 8 * i);
@@ -396,7 +394,6 @@ static void the_first_layout_that_fits_is_taken(void **state)
                                          {1, 0, 0, "0", none},
                                          {300, 0, 0, "an id", none}};
 
-    (void)state;
     assert_string_equal(layout_find(list, 4, 1, 0)->name, "0");
     assert_string_equal(layout_find(list, 4, 1, 1)->name, "1 to 2");
     assert_string_equal(layout_find(list, 4, 1, 2)->name, "1 to 2");
@@ -410,7 +407,6 @@ static void the_first_layout_that_fits_is_taken(void **state)
 /* Whatever is in the tables of all classes: names, types, order of structs. */
 static void tables_are_well_formed(void **state)
 {
-    (void)state;
     for (size_t c = 0; c < decode_classes_n; c++) {
         const struct decode_class *k = decode_classes[c];
 

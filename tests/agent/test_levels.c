@@ -65,7 +65,6 @@ static void a_quiet_agent_climbs_one_level_a_minute_up_to_its_maximum(void **sta
 {
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     run_phase(&r, calm(60), 4);
     assert_int_equal(r.levels.level, 0);
@@ -93,7 +92,6 @@ static void every_cause_takes_one_level_after_its_time(void **state)
         {{4, 5, 20, 100, 4, 0}, LEVEL_CAUSE_LOSS, 0, 1, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct run r;
         int64_t begin_s;
@@ -129,7 +127,6 @@ static void what_is_at_its_limit_or_shorter_than_its_time_is_no_cause(void **sta
         {1, 5, 20, 49000, 0, 900}, /* ring: less than a second; events: the mean stays below */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct run r;
 
@@ -147,7 +144,6 @@ static void a_lasting_cause_takes_all_levels_and_then_holds(void **state)
     const struct phase hot = {60, 900, 20, 100, 0, 0};
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     run_phase(&r, calm(180), 1);
     r.n_steps = 0;
@@ -162,7 +158,6 @@ static void a_minute_without_cause_begins_when_the_cause_ends(void **state)
     const struct phase full = {30, 5, 60, 100, 0, 0};
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     run_phase(&r, full, 1); /* nothing to shed at level 0, but no minute of quiet either */
     run_phase(&r, calm(59), 1);
@@ -177,7 +172,6 @@ static void a_level_that_cannot_be_held_is_tried_ever_more_seldom(void **state)
     struct levels_conf conf = plain;
     struct run r;
 
-    (void)state;
     conf.max = 1;
     run_init(&r, &conf);
     for (int i = 0; i < 3600; i++) {
@@ -196,7 +190,6 @@ static void near_its_budget_it_stays_where_it_is(void **state)
 {
     static const struct phase near[] = {{600, 35, 20, 100, 0, 0}, {600, 5, 20, 9000, 0, 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(near); i++) {
         struct run r;
 
@@ -215,7 +208,6 @@ static void one_loss_takes_one_level(void **state)
     const struct phase loss = {1, 5, 20, 100, 7, 0};
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     run_phase(&r, calm(180), 1);
     r.n_steps = 0;
@@ -230,7 +222,6 @@ static void what_was_lost_before_the_start_is_no_cause(void **state)
 {
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     r.at.lost = 1000;
     run_phase(&r, calm(70), 1);
@@ -242,7 +233,6 @@ static void a_request_is_taken_at_once_and_ends_by_itself(void **state)
     struct levels_conf conf = plain;
     struct run r;
 
-    (void)state;
     conf.request = 4;
     conf.request_span_ns = 30 * CLK_S;
     run_init(&r, &conf);
@@ -261,7 +251,6 @@ static void a_requested_level_is_shed_like_any_other(void **state)
     struct level_step step;
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     run_phase(&r, calm(2), 1);
     assert_true(levels_request(&r.levels, r.now_ns, 3, 600 * CLK_S, &step));
@@ -279,7 +268,6 @@ static void a_request_may_ask_for_less(void **state)
     struct level_step step;
     struct run r;
 
-    (void)state;
     run_init(&r, &plain);
     run_phase(&r, calm(180), 1);
     assert_true(levels_request(&r.levels, r.now_ns, 0, 120 * CLK_S, &step));
@@ -309,7 +297,6 @@ static void levels_cap_ticks_and_tables(void **state)
         {4, CLK_S, CLK_S, CLK_S, CLK_S},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t tick_ns = levels_tick_ns(rows[i].level, rows[i].wanted_ns);
 
@@ -344,7 +331,6 @@ static void a_step_is_told_in_a_sentence(void **state)
     };
     char text[LEVELS_TEXT];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         levels_step_text(text, &table[i].step);
         assert_string_equal(text, table[i].text);

@@ -94,7 +94,6 @@ static void a_start_and_a_stop_are_told_once_with_what_is_known(void **state)
     struct bench *b = bench_new(false);
     struct event stop = feed_proc(EV_PROC_STOP, 20, 8, 0);
 
-    (void)state;
     (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 100));
     stop.u.proc.info.have = INFO_EXIT_CODE;
     stop.u.proc.info.exit_code = 7;
@@ -115,7 +114,6 @@ static void a_second_start_event_updates_and_is_not_told(void **state)
     struct bench *b = bench_new(false);
     struct event ev = feed_proc(EV_PROC_START, 10, 8, 100);
 
-    (void)state;
     (void)feed(b, ev);
     ev.u.proc.info.name = str_make("renamed");
     (void)feed(b, ev);
@@ -128,7 +126,6 @@ static void a_reused_pid_ends_its_former_owner(void **state)
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 100));
     (void)feed(b, feed_proc(EV_PROC_START, 20, 8, 200));
     assert_int_equal(told(b, LIFE_PROCESS_START, 8), 2);
@@ -142,7 +139,6 @@ static void starts_without_identity_at_one_moment_are_told_apart(void **state)
     struct bench *b = bench_new(false);
     struct ptable_proc *first, *second, *third;
 
-    (void)state;
     first = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
     second = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
     third = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
@@ -156,7 +152,6 @@ static void a_thread_of_a_process_nobody_knows_has_no_owner(void **state)
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 100));
     (void)feed(b, feed_thread(EV_THREAD_START, 10, 8, 80));
     (void)feed(b, feed_thread(EV_THREAD_STOP, 20, 8, 80));
@@ -176,7 +171,6 @@ static void an_instance_without_room_leaves_its_pid_to_nobody(void **state)
     struct bench *b = bench_new(false);
     struct event ev = feed_sample(20, 1, false);
 
-    (void)state;
     b->heard.n = 0;
     for (uint32_t pid = 1; pid <= 25; pid++) { /* of 100 instances */
         for (int k = 0; k < 4; k++) {
@@ -197,7 +191,6 @@ static void a_pid_that_starts_again_and_again_takes_bounded_time(void **state)
     struct bench *b = mem_zalloc(sizeof *b);
     struct lifecycle_conf life = {.told = count_told};
 
-    (void)state;
     assert_ok(ptable_create(&b->table, &conf));
     life.table = b->table;
     life.ctx = &b->heard;
@@ -215,7 +208,6 @@ static void the_parent_is_the_instance_that_had_the_pid_then(void **state)
     struct bench *b = bench_new(false);
     struct event child = feed_proc(EV_PROC_START, 30, 12, 300);
 
-    (void)state;
     (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 100));
     child.u.proc.info.have = INFO_PARENT;
     child.u.proc.info.parent_pid = 8;
@@ -229,7 +221,6 @@ static void who_has_no_start_record_lived_all_along(void **state)
 {
     static const enum event_kind kinds[] = {EV_PROC_FOUND, EV_PROC_LAST, EV_PROC_STOP};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         struct bench *b = bench_new(false);
 
@@ -248,7 +239,6 @@ static void whose_first_record_is_a_start_did_not(void **state)
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     (void)feed(b, feed_early(feed_proc(EV_PROC_START, 100, 8, 100)));
     (void)feed(b, feed_early(feed_thread(EV_THREAD_START, 100, 8, 80)));
     (void)feed(b, feed_early(feed_proc(EV_PROC_LAST, 900, 8, 0)));
@@ -266,7 +256,6 @@ static void a_reused_tid_belongs_to_the_first_owner_until_the_second_starts_it(v
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     (void)feed(b, feed_early(feed_thread(EV_THREAD_STOP, 300, 8, 80)));
     (void)feed(b, feed_early(feed_thread(EV_THREAD_START, 500, 12, 80)));
     (void)feed(b, feed_early(feed_proc(EV_PROC_LAST, 900, 8, 0)));
@@ -283,7 +272,6 @@ static void an_unknown_thread_has_no_owner_and_tid_0_is_idle(void **state)
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     assert_null(owner_of(b, 80));
     assert_int_equal(lifecycle_stats(b->life)->no_owner, 1);
     assert_int_equal(owner_of(b, 0)->info.id.pid, 0);
@@ -294,7 +282,6 @@ static void a_defunct_process_is_neither_started_nor_stopped(void **state)
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     (void)feed(b, feed_early(feed_proc(EV_PROC_DEFUNCT, 5, 8, 0)));
     (void)feed(b, feed_proc(EV_PROC_DEFUNCT, 5, 8, 0));
     assert_int_equal(b->heard.n, 0);
@@ -307,7 +294,6 @@ static void image_and_thread_records_are_told_with_their_process(void **state)
     struct bench *b = bench_new(false);
     struct event load = feed_at(EV_IMAGE_LOAD, 20);
 
-    (void)state;
     (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 100));
     (void)feed(b, feed_thread(EV_THREAD_START, 11, 8, 80));
     load.u.image.pid = 8;
@@ -329,7 +315,6 @@ static void where_nothing_tells_of_processes_a_number_is_an_instance(void **stat
     struct bench *b = bench_new(false);
     struct event load = feed_at(EV_IMAGE_LOAD, 20);
 
-    (void)state;
     load.u.image.pid = EVENT_NO_ID;
     assert_null(feed(b, load));
     load.u.image.pid = 9;
@@ -348,7 +333,6 @@ static void two_tables_alone_tell_starts_and_stops_as_inferred(void **state)
     struct bench *b = bench_new(true);
     struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(9, 2, -8000), feed_row(10, 3, 1500)};
 
-    (void)state;
     feed_rows(b, 1000, rows, 2);
     assert_int_equal(b->heard.n, 0);
     assert_int_equal(ptable_owner(b->table, 8)->info.origin, ORIGIN_SNAPSHOT);
@@ -368,7 +352,6 @@ static void a_table_waits_for_the_events_and_tells_each_once(void **state)
     struct bench *b = bench_new(false);
     struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(10, 3, 1500)};
 
-    (void)state;
     feed_rows(b, 1000, rows, 1);
     feed_rows(b, 2000, rows + 1, 1); /* 8 is gone, 10 is new: neither event is here yet */
     assert_int_equal(b->heard.n, 0);
@@ -391,7 +374,6 @@ static void what_never_comes_is_inferred_after_the_wait(void **state)
     struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(10, 3, 1500)};
     struct event stop = feed_proc(EV_PROC_STOP, 4500, 8, 1);
 
-    (void)state;
     feed_rows(b, 1000, rows, 1);
     feed_rows(b, 2000, rows + 1, 1);
     feed_rows(b, 4000, rows + 1, 1);
@@ -410,7 +392,6 @@ static void a_clock_that_is_set_moves_no_inferred_end(void **state)
 {
     static const int64_t hours[] = {0, -1, 1};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(hours); i++) {
         struct bench *b = bench_new(false);
         struct snap_row row = feed_row(8, 100, 0);
@@ -433,7 +414,6 @@ static void an_incomplete_table_ends_nobody(void **state)
     struct snap_row row = feed_row(8, 1, -9000);
     struct snapshot snap = feed_table(2000, NULL, 0);
 
-    (void)state;
     feed_rows(b, 1000, &row, 1);
     snap.complete = false;
     lifecycle_table_begin(b->life, &snap);
@@ -447,7 +427,6 @@ static void a_row_older_than_the_agent_is_not_a_start(void **state)
     struct bench *b = bench_new(true);
     struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(9, 2, -8000)};
 
-    (void)state;
     feed_rows(b, 1000, rows, 1);
     feed_rows(b, 2000, rows, 2); /* the first table had no room for it */
     assert_int_equal(b->heard.n, 0);
@@ -462,7 +441,6 @@ static void texts_of_a_row_are_compared_when_its_version_is_another_or_none(void
     struct snap_row row = feed_row(8, 1, -9000);
     const struct proc_id id = row.info.id;
 
-    (void)state;
     row.info.name = str_make("old");
     row.info_version = 7;
     feed_rows(b, 1000, &row, 1);
@@ -489,7 +467,6 @@ static void a_stop_without_start_tells_the_start_first(void **state)
     struct snap_row row = feed_row(8, 1, -9000);
     struct event stop = feed_proc(EV_PROC_STOP, 1600, 12, 5);
 
-    (void)state;
     feed_rows(b, 1000, &row, 1);
     stop.u.proc.info.have = INFO_CREATE_TIME;
     stop.u.proc.info.create_ns = WALL0 + 1500 * CLK_MS;
@@ -506,7 +483,6 @@ static void a_full_table_of_instances_loses_rows_and_counts_them(void **state)
     struct bench *b = bench_new(true);
     struct snap_row rows[120];
 
-    (void)state;
     for (uint32_t i = 0; i < COUNT_OF(rows); i++) {
         rows[i] = feed_row(i + 1, i + 1, -9000);
     }
@@ -584,7 +560,6 @@ static void the_two_halves_of_a_start_and_of_a_stop_are_told_as_one(void **state
     struct event stop[] = {feed_manifest(EV_PROC_STOP, 51, 8, 10),
                            feed_classic(EV_PROC_STOP, 52, 8)};
 
-    (void)state;
     stop[0].u.proc.info.have |= INFO_EXIT_TIME;
     stop[0].u.proc.info.exit_ns = WALL0 + 50 * CLK_MS;
     stop[0].u.proc.totals_mask = METRIC_BIT(M_CPU_CYCLES);
@@ -610,7 +585,6 @@ static void a_half_alone_is_told_after_the_wait_and_counted(void **state)
 {
     struct bench *b = bench_of_two();
 
-    (void)state;
     (void)feed(b, feed_classic(EV_PROC_START, 10, 8));
     (void)feed(b, feed_manifest(EV_PROC_START, 20, 12, 20));
     advance(b, 2009);
@@ -631,7 +605,6 @@ static void halves_too_far_apart_are_two_processes(void **state)
 {
     struct bench *b = bench_of_two();
 
-    (void)state;
     (void)feed(b, feed_manifest(EV_PROC_START, 10, 8, 10));
     (void)feed(b, feed_classic(EV_PROC_START, 2010, 8));
     lifecycle_finish(b->life);
@@ -645,7 +618,6 @@ static void an_end_between_two_halves_makes_two_processes(void **state)
 {
     struct bench *b = bench_of_two();
 
-    (void)state;
     (void)feed(b, feed_classic(EV_PROC_START, 10, 8));
     (void)feed(b, feed_classic(EV_PROC_STOP, 20, 8));
     (void)feed(b, feed_manifest(EV_PROC_START, 30, 8, 30));
@@ -660,7 +632,6 @@ static void one_providers_records_of_a_whole_life_may_come_first(void **state)
     struct bench *b = bench_of_two();
     struct event stop = feed_manifest(EV_PROC_STOP, 30, 8, 10);
 
-    (void)state;
     stop.u.proc.info.have |= INFO_EXIT_TIME;
     stop.u.proc.info.exit_ns = WALL0 + 30 * CLK_MS;
     (void)feed(b, feed_manifest(EV_PROC_START, 10, 8, 10));
@@ -676,7 +647,6 @@ static void one_provider_alone_is_told_at_once(void **state)
 {
     struct bench *b = bench_new(false);
 
-    (void)state;
     (void)feed(b, feed_manifest(EV_PROC_START, 10, 8, 10));
     (void)feed(b, feed_manifest(EV_PROC_STOP, 20, 8, 10));
     assert_int_equal(b->heard.n, 2);
@@ -689,7 +659,6 @@ static void a_manifest_stop_ends_the_instance_that_classic_records_know(void **s
     struct bench *b = bench_new(false);
     struct ptable_proc *p;
 
-    (void)state;
     (void)feed(b, feed_early(feed_classic(EV_PROC_FOUND, 0, 8))); /* lived all along */
     p = feed(b, feed_manifest(EV_PROC_STOP, 50, 8, -9000));
     (void)feed(b, feed_classic(EV_PROC_STOP, 51, 8));
@@ -708,7 +677,6 @@ static void more_waiting_halves_than_there_is_room_for_are_told_early(void **sta
         .instances_max = 4096, .threads_max = 10, .text_max = 100000, .grace_ns = 0};
     struct lifecycle_conf conf = {.told = count_told, .ctx = &b->heard};
 
-    (void)state;
     assert_ok(ptable_create(&b->table, &table_conf));
     conf.table = b->table;
     assert_ok(lifecycle_create(&b->life, &conf));
@@ -729,7 +697,6 @@ static void creation_survives_every_failing_allocation(void **state)
     struct lifecycle *l = NULL;
     long before = mem_live(), n = 0;
 
-    (void)state;
     for (mem_fail_after(n); lifecycle_create(&l, &conf); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }
@@ -743,7 +710,6 @@ static void a_start_that_the_first_table_shows_is_told_by_its_record(void **stat
     struct snap_row rows[] = {feed_row(8, 80, -60000), feed_row(12, 120, -100)};
     struct bench *b = bench_new(false);
 
-    (void)state;
     feed_rows(b, 0, rows, 2);
     (void)feed(b, feed_proc(EV_PROC_START, -90, 12, 120));
     (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 80)); /* its program changed, perhaps */
@@ -759,7 +725,6 @@ static void polling_may_begin_and_end_while_it_runs(void **state)
                               feed_row(12, 120, 1900), feed_row(16, 160, 3900)};
     struct bench *b = bench_new(false);
 
-    (void)state;
     feed_rows(b, 0, rows, 1);
     feed_rows(b, 1000, rows, 2);
     assert_int_equal(b->heard.n, 0); /* its start record may come yet */

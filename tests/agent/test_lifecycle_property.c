@@ -337,26 +337,22 @@ static void every_life_is_told_once(unsigned tellers, bool gaps)
 
 static void kernel_records_and_tables_tell_every_life_once(void **state)
 {
-    (void)state;
     every_life_is_told_once(CLASSIC, false);
 }
 
 static void manifest_records_and_tables_tell_every_life_once(void **state)
 {
-    (void)state;
     every_life_is_told_once(MANIFEST, false);
 }
 
 static void both_providers_and_tables_tell_every_life_once(void **state)
 {
-    (void)state;
     every_life_is_told_once(CLASSIC | MANIFEST, false);
 }
 
 /* Who lives in a gap between two tables is told by nobody; whoever is told is told once. */
 static void where_records_are_missing_nobody_is_told_twice(void **state)
 {
-    (void)state;
     every_life_is_told_once(CLASSIC, true);
     every_life_is_told_once(MANIFEST, true);
     every_life_is_told_once(CLASSIC | MANIFEST, true);

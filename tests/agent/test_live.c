@@ -405,7 +405,6 @@ static void tables_wait_until_records_have_come_as_far(void **state)
     };
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_string_equal(r.source->about.name, "live");
     assert_false(r.source->about.polled);
@@ -420,7 +419,6 @@ static void the_first_table_comes_before_records_that_are_older(void **state)
     static const struct step script[] = {{LATE, .n = 9000}, {END, .n = 0}};
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_true(r.first);
     assert_string_equal(r.log, "rr");
@@ -432,7 +430,6 @@ static void what_waits_at_the_end_is_told(void **state)
     static const struct step script[] = {{RECORD, .n = 0}, {TABLES, .n = 3}, {END, .n = 0}};
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_string_equal(r.log, "rtttr");
     rig_close(&r, 0, 0);
@@ -446,7 +443,6 @@ static void while_events_are_refused_tables_go_on_at_once(void **state)
     };
     struct rig r = {.why = "no right to", .script = script};
 
-    (void)state;
     assert_ok(rig_open(&r, false, NULL));
     assert_string_equal(r.source->about.name, "snapshot");
     assert_true(r.source->about.polled);
@@ -480,7 +476,6 @@ static void lost_events_let_waiting_tables_go_and_may_come_back(void **state)
     };
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_string_equal(r.log, "rsttrtstrr");
     assert_string_equal(r.text, "events tell of starts and ends from now on; kp is refused");
@@ -494,7 +489,6 @@ static void a_loss_is_told_with_its_reason(void **state)
         {RECORD, .n = 0}, {DOWN, .text = "lost"}, {SOURCES, .n = 1}, {END, .n = 0}};
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_string_equal(r.name, "snapshot");
     assert_true(r.polled);
@@ -511,7 +505,6 @@ static void what_is_refused_beside_is_told_while_events_go_on(void **state)
     };
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_false(r.polled);
     assert_string_equal(r.text, "nothing of the events is refused any more");
@@ -528,7 +521,6 @@ static void too_many_tables_go_on_early_and_are_counted(void **state)
                                          {END, .n = 0}};
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_int_equal(r.n, LIVE_TABLES_MAX + 5 + 2);
     rig_close(&r, 5, 1);
@@ -542,7 +534,6 @@ static void what_waits_is_bounded_in_bytes_too(void **state)
     struct snapshot table = {.mono_ns = 1, .rows = &row, .n_rows = 1, .complete = true}, out;
     struct live_queue q = {.n = 0};
 
-    (void)state;
     assert_non_null(text);
     assert_ok(live_queue_put(&q, &table));
     table.mono_ns = 2;
@@ -570,7 +561,6 @@ static void ticks_come_although_nothing_happens(void **state)
         {PACE, .n = 10000, .m = 1}, {TIMES, .n = 20}, {END, .n = 0}};
     struct rig r = {.why = "refused"};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_true(r.busy <= 2); /* ticks are no tables */
     rig_close(&r, 0, 0);
@@ -585,7 +575,6 @@ static void the_pace_and_the_level_are_followed(void **state)
     struct rig r = {.up = true};
     int64_t from_ns = os_mono_ns();
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_int_equal(r.level, 3);
     assert_true(os_mono_ns() - from_ns < NEVER_NS);
@@ -600,7 +589,6 @@ static void no_table_is_late_because_the_pace_grew(void **state)
     struct rig r = {.why = "refused"};
     struct source_stats s;
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     r.source->ops->stats(r.source, &s);
     assert_true(s.late < 150);
@@ -613,7 +601,6 @@ static void a_table_that_cannot_be_taken_now_is_left_out(void **state)
         {TABLES, .n = 1}, {BUSY, .n = 3}, {TABLES, .n = 1}, {END, .n = 0}};
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_string_equal(r.log, "ttr");
     rig_close(&r, 0, 0);
@@ -627,7 +614,6 @@ static void tables_that_fail_for_a_while_are_missed_and_counted(void **state)
     struct rig r = {.up = false};
     struct source_stats stats;
 
-    (void)state;
     rig_run(&r, script, ERR_OK);
     assert_int_equal(counted(&r, "table_failed"), LIVE_TABLES_FAILED);
     r.source->ops->stats(r.source, &stats);
@@ -641,7 +627,6 @@ static void tables_that_fail_end_the_run_in_order(void **state)
         {TABLES, .n = 2}, {PACE, .n = 1}, {BROKEN, .n = 0}, {TABLES, .n = 9}};
     struct rig r = {.up = true};
 
-    (void)state;
     rig_run(&r, script, ERR_IO);
     assert_string_equal(r.log, "ttr"); /* what waited and what was held are told */
     assert_int_equal(counted(&r, "table_failed"), LIVE_TABLES_FAILED);
@@ -652,7 +637,6 @@ static void events_that_cannot_begin_end_the_run(void **state)
 {
     struct rig r = {.up = true, .begin = ERR_IO};
 
-    (void)state;
     rig_run(&r, NULL, ERR_IO);
     assert_int_equal(r.taken, 0);
     rig_close(&r, 0, 0);
@@ -663,7 +647,6 @@ static void events_that_cannot_be_opened_are_fatal_only_where_they_are_needed(vo
     struct rig r = {.open = ERR_UNSUPPORTED};
     struct errmsg why;
 
-    (void)state;
     assert_err(rig_open(&r, true, &why), ERR_UNSUPPORTED);
     assert_string_equal(why.text, "the script refuses");
     assert_ok(rig_open(&r, false, &why));
@@ -679,7 +662,6 @@ static void both_inputs_are_counted(void **state)
     struct rig r = {.up = true};
     struct source_stats s;
 
-    (void)state;
     assert_ok(rig_open(&r, true, NULL));
     r.source->ops->stats(r.source, &s);
     assert_int_equal(s.in, 12);
@@ -705,7 +687,6 @@ static void tables_alone_stop_at_once_though_the_next_is_far(void **state)
     int64_t from_ns = os_mono_ns();
     struct os_thread *thread;
 
-    (void)state;
     assert_ok(live_open(&r.source, &conf, sink, NULL));
     assert_string_equal(r.source->about.name, "snapshot");
     assert_string_equal(
@@ -724,7 +705,6 @@ static void periods_out_of_range_are_refused(void **state)
     static const int64_t bad[] = {0, -1, CLK_MS - 1, 10 * CLK_S + 1};
     struct rig r = {.n = 0};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         struct live_conf conf = {.open_tables = open_tables, .ctx = &r, .period_ns = bad[i]};
 
@@ -739,7 +719,6 @@ static void every_failing_allocation_is_survived(void **state)
     long before = mem_live();
     bool failed = true;
 
-    (void)state;
     for (long n = 0; failed; n++) {
         struct rig r = {.up = true, .script = script};
         enum err e;

@@ -312,7 +312,6 @@ static void a_recording_beside_real_tables_is_told_as_it_was(void **state)
     uint64_t by_record = 0;
     struct census c;
 
-    (void)state;
     (void)snprintf(file, sizeof file, "%s/net.4.5.2.x64.etl", from ? from : ".");
     if (!os_exists(file)) {
         print_message("skipped: corpus not found (PROCFLEET_CORPUS names another place)\n");
@@ -372,7 +371,6 @@ static void refused_readers_poll_until_they_are_let_in(void **state)
     struct rig r = {.out = NULL};
     unsigned ticks;
 
-    (void)state;
     rig_open(&r, &script);
     assert_true(monitor_about(r.monitor)->polled);
     assert_string_equal(monitor_about(r.monitor)->name, "snapshot");
@@ -406,7 +404,6 @@ static void what_another_program_stops_is_polled_until_it_is_back(void **state)
                                       .stays_away = true};
     struct rig r = {.out = NULL};
 
-    (void)state;
     rig_open(&r, &script);
     assert_false(monitor_about(r.monitor)->polled);
     rig_start(&r);
@@ -422,7 +419,6 @@ static void what_another_program_stops_is_polled_until_it_is_back(void **state)
 
 static int make_file(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/load.etl", dir);
     return etl_load_make(path, FILE_BYTES, false) > 0 ? 0 : -1;
@@ -430,7 +426,6 @@ static int make_file(void **state)
 
 static int remove_file(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }

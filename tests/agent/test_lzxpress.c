@@ -25,7 +25,6 @@ static void known_streams_give_known_bytes(void **state)
     };
     uint8_t out[300];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         size_t n = lzxpress_decode(out, rows[i].plain_n, (const uint8_t *)rows[i].packed,
                                    rows[i].packed_n);
@@ -59,7 +58,6 @@ static void packed_bytes_come_back(void **state)
     static uint8_t plain[100000], out[100000];
     struct buf packed;
 
-    (void)state;
     for (uint32_t seed = 0; seed < 60; seed++) {
         size_t n = seed < 20 ? seed : 1000 + 1600 * (size_t)seed;
 
@@ -78,7 +76,6 @@ static void every_distance_repeats_for_every_length(void **state)
 {
     static uint8_t plain[9000], out[9000];
 
-    (void)state;
     for (size_t distance = 1; distance <= 70; distance++) {
         struct buf packed;
 
@@ -103,7 +100,6 @@ static void every_prefix_can_be_asked_for(void **state)
     static uint8_t plain[3000], out[3000];
     struct buf packed;
 
-    (void)state;
     fill(plain, sizeof plain, 7);
     buf_init(&packed, 1 << 20);
     etl_writer_compress(&packed, plain, sizeof plain);
@@ -119,7 +115,6 @@ static void every_shorter_stream_gives_a_shorter_result(void **state)
     static uint8_t plain[5000], out[5000];
     struct buf packed;
 
-    (void)state;
     fill(plain, sizeof plain, 3);
     buf_init(&packed, 1 << 20);
     etl_writer_compress(&packed, plain, sizeof plain);
@@ -137,7 +132,6 @@ static void a_match_before_the_start_ends_the_stream(void **state)
     static const uint8_t packed[] = {0, 0, 0, 0x60, 'a', 8, 0, 0, 0};
     uint8_t out[16];
 
-    (void)state;
     assert_int_equal(lzxpress_decode(out, sizeof out, packed, sizeof packed), 1);
 }
 
@@ -147,7 +141,6 @@ static void an_impossible_long_length_ends_the_stream(void **state)
     static const uint8_t packed[] = {0, 0, 0, 0x40, 'a', 7, 0, 15, 255, 21, 0};
     uint8_t out[100];
 
-    (void)state;
     assert_int_equal(lzxpress_decode(out, sizeof out, packed, sizeof packed), 1);
 }
 

@@ -25,14 +25,12 @@ static struct values values;
 
 static int set_up(void **state)
 {
-    (void)state;
     values_init(&values);
     return describe_create(&describe, &(struct describe_conf){0}, NULL) != ERR_OK;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     describe_destroy(describe);
     values_fini(&values);
     return 0;
@@ -140,7 +138,6 @@ static void events_are_read_by_their_manifest(void **state)
          "bool=true p=0x10 port=443 ip=ip:0a000001 hex=0xff st=0xc0000022 d=0.5"},
     };
 
-    (void)state;
     assert_int_equal(learn(describe, whole, document, sizeof document - 1).schemas, 5);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct described d;
@@ -158,7 +155,6 @@ static void a_manifest_told_again_is_known(void **state)
 {
     struct describe_stats stats;
 
-    (void)state;
     stats = learn(describe, (struct chunk){1, 0, 77, 78}, document, sizeof document - 1);
     assert_int_equal(stats.schemas, 5);
     assert_int_equal(stats.damaged, 0);
@@ -195,7 +191,6 @@ static void chunks_make_a_manifest_in_their_order_only(void **state)
         {{0, 1, 2, 0, 1, 2, 9}, 5, 0, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct describe_stats stats;
         struct describe *d;
@@ -215,7 +210,6 @@ static void threads_tell_their_manifests_side_by_side(void **state)
     struct describe_stats stats;
     struct describe *d;
 
-    (void)state;
     assert_ok(describe_create(&d, &(struct describe_conf){0}, NULL));
     (void)learn(d, (struct chunk){2, 0, 1, 1}, document, half);
     (void)learn(d, (struct chunk){2, 0, 1, 2}, document, half);
@@ -232,7 +226,6 @@ static void half_told_manifests_are_bounded(void **state)
     struct describe_stats stats = {0};
     struct describe *d;
 
-    (void)state;
     assert_ok(describe_create(&d, &(struct describe_conf){0}, NULL));
     for (uint32_t tid = 0; tid < 100; tid++) {
         stats = learn(d, (struct chunk){2, 0, 1, tid}, document, 100);
@@ -246,7 +239,6 @@ static void every_shorter_document_is_damaged(void **state)
 {
     struct describe *d;
 
-    (void)state;
     assert_ok(describe_create(&d, &(struct describe_conf){0}, NULL));
     for (size_t n = 0; n < sizeof document - 1; n++) {
         assert_int_equal(learn(d, whole, document, n).damaged, n + 1);
@@ -281,7 +273,6 @@ static void hostile_documents_are_damaged(void **state)
     };
     struct describe *d;
 
-    (void)state;
     assert_ok(describe_create(&d, &(struct describe_conf){0}, NULL));
     for (size_t i = 0; i < COUNT_OF(documents); i++) {
         struct describe_stats stats = learn(d, whole, documents[i], strlen(documents[i]));
@@ -338,7 +329,6 @@ static void size_depth_and_number_are_bounded(void **state)
          0, 0, 1},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct describe_stats s =
             learn_repeated(rows[i].before, rows[i].left, rows[i].right, rows[i].n, rows[i].after);
@@ -354,7 +344,6 @@ static void running_out_of_memory_anywhere_is_survived(void **state)
     bool done = false;
     long held = mem_live();
 
-    (void)state;
     for (long n = 0; !done; n++) {
         struct describe_stats stats = {0};
         struct describe *d;
@@ -389,7 +378,6 @@ static void the_record_of_a_manifest_is_read_itself(void **state)
     const struct value_sink sink = values_sink(&values);
     struct described d;
 
-    (void)state;
     memcpy(raw.guid, provider, sizeof provider);
     raw.payload = (const uint8_t *)"\x01\x01\x00\x5b\x02\x00\x01\x00<a/>";
     raw.payload_n = 12;

@@ -116,7 +116,6 @@ static struct buf blob;
 
 static int set_up(void **state)
 {
-    (void)state;
     values_init(&values);
     buf_init(&blob, BLOB_MAX);
     return describe_create(&describe, &(struct describe_conf){0}, NULL) != ERR_OK;
@@ -124,7 +123,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     describe_destroy(describe);
     buf_fini(&blob);
     values_fini(&values);
@@ -250,7 +248,6 @@ static const struct row {
 
 static void events_are_read_by_their_metadata(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct blob_conf c = {.id = (uint16_t)(100 + i),
                               .properties = rows[i].properties,
@@ -269,7 +266,6 @@ static void events_are_read_by_their_metadata(void **state)
 
 static void every_shorter_payload_is_damaged(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         bool rest = rows[i].n == 6; /* the last field takes what there is */
 
@@ -307,7 +303,6 @@ static void maps_name_numbers_and_bits(void **state)
     struct blob_conf c = {.id = 7, .properties = fields, .n = 2, .n_top = 2};
     struct described d;
 
-    (void)state;
     blob_make(&blob, &c);
     (void)learn(describe, 32, blob.p, blob.n);
     assert_string_equal(event(7, 0, BYTES("\x02\x05\0\0\0"), &d), "level=2 flags=0x5");
@@ -331,7 +326,6 @@ static void names_for_a_large_array_and_a_large_map_are_bounded(void **state)
     struct blob_conf c = {.id = 8, .properties = field, .n = 1, .n_top = 1};
     struct described d;
 
-    (void)state;
     for (uint32_t i = 0; i < SCHEMA_MAP_MAX; i++) {
         numbers[i] = SCHEMA_MAP_MAX - 1 - i;
         texts[i] = "x";
@@ -356,7 +350,6 @@ static void names_come_without_what_message_compilers_add(void **state)
         {{.id = 23, .opcode = 9}, "", ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct described d;
 
@@ -377,7 +370,6 @@ static void classic_events_go_by_class_and_opcode(void **state)
         bool has_guid, manifest, classic;
     } cases[] = {{0, false, true, false}, {0, true, true, true}, {1, true, false, true}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct blob_conf c = {.id = (uint16_t)(50 + i),
                               .opcode = (uint8_t)(60 + i),
@@ -408,7 +400,6 @@ static void another_version_is_another_event(void **state)
     struct raw_event raw = {.form = RAW_MANIFEST, .id = 90, .version = 2};
     struct described d;
 
-    (void)state;
     memcpy(raw.guid, provider, sizeof provider);
     blob_make(&blob, &c);
     (void)learn(describe, 32, blob.p, blob.n);
@@ -424,7 +415,6 @@ static void every_shorter_blob_is_survived_and_counted(void **state)
     uint64_t damaged = 0;
     struct describe *d;
 
-    (void)state;
     assert_ok(describe_create(&d, &(struct describe_conf){0}, NULL));
     blob_make(&blob, &c);
     for (size_t n = 0; n < blob.n; n++) {
@@ -454,7 +444,6 @@ static void structs_that_hold_themselves_are_damage(void **state)
     };
     struct describe_stats before;
 
-    (void)state;
     describe_stats(describe, &before);
     for (size_t i = 0; i < COUNT_OF(loops); i++) {
         struct blob_conf c = {.id = 99, .properties = loops[i], .n = 2, .n_top = 1};
@@ -469,7 +458,6 @@ static void schemas_over_the_limit_are_refused_and_counted(void **state)
     struct describe_stats stats = {0};
     struct describe *d;
 
-    (void)state;
     assert_ok(describe_create(&d, &(struct describe_conf){.schema_max = 70000}, NULL));
     for (uint16_t id = 0; id < 2000; id++) {
         struct blob_conf c = {.id = id, .properties = rows[1].properties, .n = 3, .n_top = 3};
@@ -489,7 +477,6 @@ static void a_record_that_carries_a_schema_is_read_itself(void **state)
     const struct value_sink sink = values_sink(&values);
     struct described d;
 
-    (void)state;
     memcpy(raw.guid, control, sizeof control);
     raw.payload = (const uint8_t *)"0123456789abcdef!";
     raw.payload_n = 17;

@@ -128,7 +128,6 @@ static void a_script_runs_to_its_end_and_closes(void **state)
     struct monitor *m;
     size_t n;
 
-    (void)state;
     assert_ok(monitor_create(&m, &conf, NULL));
     assert_err(monitor_run(m), ERR_END);
     assert_int_equal(s->n_ticks, 3);
@@ -170,7 +169,6 @@ static void a_change_of_the_source_is_told_and_changes_how_tables_are_read(void 
     struct snapshot first = feed_table(200, rows, 1), second = feed_table(1200, rows, 2);
     struct monitor *m;
 
-    (void)state;
     lost.u.source.polled = true;
     lost.u.source.name = str_make("snapshot");
     lost.u.source.text = str_make("somebody stopped it");
@@ -271,7 +269,6 @@ static void a_live_source_goes_at_the_pace_of_the_level(void **state)
     struct monitor_stats stats;
     struct monitor *m;
 
-    (void)state;
     assert_ok(monitor_create(&m, &conf, NULL));
     assert_ok(monitor_open(m, NULL));
     assert_int_equal(live.base.pace.tick_ns, CLK_S);
@@ -326,7 +323,6 @@ static void only_who_is_wanted_comes_out_and_the_rest_is_counted(void **state)
     struct monitor_stats stats;
     struct monitor *m;
 
-    (void)state;
     events[1].u.proc.info.name = str_make("wanted.exe");
     events[8].u.proc.info.name = str_make("wanted too");
     assert_ok(monitor_create(&m, &conf, NULL));
@@ -367,7 +363,6 @@ static void of_a_life_comes_everything_or_nothing(void **state)
     uint32_t dice = 4711;
     struct monitor *m;
 
-    (void)state;
     while (script.n_events < COUNT_OF(events) && born < LIVES) {
         struct event *ev = &events[script.n_events++];
         int64_t ms = 7 * (int64_t)script.n_events;
@@ -486,7 +481,6 @@ static void its_own_row_and_no_other_tells_what_the_agent_does(void **state)
                                 .ctx = &own};
     struct monitor *m;
 
-    (void)state;
     assert_ok(monitor_create(&m, &conf, NULL));
     assert_ok(monitor_run(m));
     assert_int_equal(own.n_own, 2);
@@ -517,7 +511,6 @@ static void a_wish_goes_to_the_source_or_is_refused_with_a_reason(void **state)
     struct errmsg why = {""};
     struct monitor *m;
 
-    (void)state;
     assert_ok(monitor_create(&m, &conf, NULL));
     assert_err(monitor_set_flags(m, 0x100, &why), ERR_UNSUPPORTED);
     assert_non_null(strstr(why.text, "no source yet"));
@@ -549,7 +542,6 @@ static void creation_survives_every_failing_allocation(void **state)
     long before = mem_live(), n = 0;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (; e; n++) {
         mem_fail_after(n);
         e = monitor_create(&m, &conf, NULL);
@@ -576,7 +568,6 @@ static void wrong_configurations_are_refused_before_anything_is_opened(void **st
     struct monitor_conf conf = conf_of(&script);
     struct monitor *m;
 
-    (void)state;
     conf.period_ns = CLK_MS - 1;
     assert_err(monitor_create(&m, &conf, NULL), ERR_RANGE);
     conf = conf_of(&script);

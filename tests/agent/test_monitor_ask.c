@@ -144,7 +144,6 @@ static void start_and_stop_may_be_said_twice(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     assert_string_equal(monitor_source(m, &why), "");
     monitor_stats(m, &stats);
     assert_int_equal(stats.source.in, 0);
@@ -168,7 +167,6 @@ static void stopped_before_its_start_it_ends_at_once(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     monitor_stop(m);
     assert_ok(monitor_run(m));
     assert_int_equal(o.ended, 1);
@@ -181,7 +179,6 @@ static void destroying_what_runs_ends_it(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     assert_ok(monitor_start(m, NULL));
     monitor_destroy(m);
     assert_int_equal(o.ended, 1);
@@ -193,7 +190,6 @@ static void a_process_is_told_with_texts_that_stay(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     assert_err(monitor_process(m, 12, &row), ERR_NOTFOUND); /* nothing is open yet */
     assert_ok(monitor_start(m, NULL));
     while (monitor_process(m, 12, &row)) {
@@ -232,7 +228,6 @@ static void collecting_gives_everybody_and_changes_no_tick(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     assert_err(monitor_collect(m, 1, &sink), ERR_NOTFOUND);
     assert_ok(monitor_start(m, NULL));
     while (look.n_rows == 0) {
@@ -259,7 +254,6 @@ static void another_filter_holds_from_the_next_tick_on(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     assert_ok(monitor_set_filter(m, &second)); /* before it runs */
     assert_ok(monitor_start(m, NULL));
     do {
@@ -285,7 +279,6 @@ static void a_sink_may_ask_too(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     o.m = m;
     assert_ok(monitor_start(m, NULL));
     do {
@@ -318,7 +311,6 @@ static void many_may_ask_while_it_runs_and_while_it_stops(void **state)
     struct out o;
     struct monitor *m = monitor_of(&o);
 
-    (void)state;
     assert_ok(monitor_start(m, NULL));
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
         assert_ok(os_thread_start(&threads[i], "asker", asker, m));
@@ -422,7 +414,6 @@ static void events_go_to_who_listens_unless_their_process_is_filtered(void **sta
                                 .ctx = &o};
     struct monitor *m;
 
-    (void)state;
     assert_ok(monitor_create(&m, &conf, NULL));
     monitor_on_event(m, &sink);
     assert_err(monitor_run(m), ERR_END);
@@ -445,7 +436,6 @@ static void a_recording_that_is_not_there_is_an_error_with_its_name(void **state
     struct monitor *m = monitor_of(&o);
     struct errmsg why = {""};
 
-    (void)state;
     assert_err(monitor_read_etl(m, "no/such.etl", &why), ERR_NOTFOUND);
     assert_non_null(strstr(why.text, "no/such.etl"));
     monitor_destroy(m);

@@ -106,7 +106,6 @@ static void every_process_has_its_plain_samples(void **state)
                                               {816, 1},  {896, 2},   {1004, 1}, {1740, 1},
                                               {1876, 1}, {1980, 80}, {3884, 3}, {0, 0}};
 
-    (void)state;
     check_cpu_times("net.4.5.2.x64", net, 79393);
     check_cpu_times("net.4.5.x86-win7", win7, 16582);
 }
@@ -170,7 +169,6 @@ static void each_start_and_end_of_a_recording_is_told_once(void **state)
 {
     static const char *const names[] = {"net.4.5.2.x64", "net.4.5.x86-win7", "diaghub.kernel.1"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         json_t *expected = expected_of(names[i]);
 
@@ -186,7 +184,6 @@ static void a_process_of_two_providers_is_told_once_with_what_both_know(void **s
     struct monitor_stats stats;
     const struct life_event *start, *stop;
 
-    (void)state;
     assert_non_null(s);
     replay(s, "net.4.5.2.x64", &stats);
     assert_int_equal(s->n_starts, 1);
@@ -216,7 +213,6 @@ static void a_recording_is_read_by_its_name(void **state)
     struct monitor *m;
     char path[1024];
 
-    (void)state;
     (void)corpus_recording(path, sizeof path, "net.4.5.2.x64");
     assert_ok(monitor_create(&m, &conf, &why));
     assert_err(monitor_open(m, &why), ERR_INVALID); /* no source of its own */

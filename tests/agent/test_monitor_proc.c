@@ -106,7 +106,6 @@ static void our_own_process_can_be_asked_for(void **state)
     struct out o;
     struct monitor *m = start(&o);
 
-    (void)state;
     next_tick(m);
     assert_ok(monitor_process(m, os_listed_id(), &row));
     assert_true(row.row.mask & METRIC_BIT(M_CPU_TIME));
@@ -129,7 +128,6 @@ static void a_filter_is_changed_while_it_runs(void **state)
     struct out o;
     struct monitor *m = start(&o);
 
-    (void)state;
     next_tick(m);
     assert_true(o.others > 0);
     assert_ok(monitor_set_filter(m, &us));
@@ -151,7 +149,6 @@ static void what_linux_cannot_do_is_said(void **state)
     struct out o;
     struct monitor *m = start(&o);
 
-    (void)state;
     assert_err(monitor_set_flags(m, 0x10, &why), ERR_UNSUPPORTED);
     assert_non_null(strstr(why.text, "the source proc has no"));
     assert_err(monitor_set_stacks(m, true, &why), ERR_UNSUPPORTED);
@@ -168,7 +165,6 @@ static void starts_and_ends_come_as_events(void **state)
     struct monitor_event_sink sink = {on_event, &o};
     pid_t child;
 
-    (void)state;
     next_tick(m);
     monitor_on_event(m, &sink);
     child = fork();
@@ -194,7 +190,6 @@ static void at_rest_every_stage_has_accounted_for_what_came_in(void **state)
     struct accounts a;
     struct errmsg why = {""};
 
-    (void)state;
     accounts_open(&a, conf, 8u << 20);
     assert_ok(monitor_start(a.monitor, &why));
     for (int i = 0; i < 4; i++) {

@@ -71,14 +71,12 @@ static struct world it;
 
 static int set_up(void **state)
 {
-    (void)state;
     begin(&it, 8, true);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     end(&it);
     return 0;
 }
@@ -130,7 +128,6 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
 {
     const struct told *stop;
 
-    (void)state;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     assert_int_equal(it.n_told, 0); /* its name is its parent's yet */
     send_record(&it, PID_A, PID_A, true);
@@ -164,7 +161,6 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
 
 static void totals_are_those_of_all_threads(void **state)
 {
-    (void)state;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_2, 0);
@@ -187,7 +183,6 @@ static void totals_are_those_of_all_threads(void **state)
 
 static void a_late_record_is_waited_for(void **state)
 {
-    (void)state;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
     send_record(&it, PID_A, PID_A, true); /* overtakes the other's */
@@ -205,7 +200,6 @@ static void a_late_record_is_waited_for(void **state)
 
 static void a_lost_record_leaves_no_exact_totals(void **state)
 {
-    (void)state;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
     send_record(&it, PID_A, PID_A, true);
@@ -220,7 +214,6 @@ static void a_lost_record_leaves_no_exact_totals(void **state)
 
 static void without_records_the_last_end_is_the_stop(void **state)
 {
-    (void)state;
     it.life.records = false;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
@@ -248,7 +241,6 @@ static void live_unseen(struct world *w)
 
 static void a_program_gone_before_it_was_looked_at_has_the_name_of_its_record(void **state)
 {
-    (void)state;
     live_unseen(&it);
     assert_int_equal(it.n_told, 0);
     send_record(&it, PID_A, PID_A, true);
@@ -262,7 +254,6 @@ static void a_program_gone_before_it_was_looked_at_has_the_name_of_its_record(vo
 
 static void without_records_such_a_program_has_no_name_rather_than_its_parents(void **state)
 {
-    (void)state;
     it.life.records = false;
     live_unseen(&it);
     proc_life_due(&it.life, it.life.now_ns);
@@ -276,7 +267,6 @@ static void a_record_does_not_overtake_exec_and_end(void **state)
 {
     struct proc_inst *parent;
 
-    (void)state;
     assert_ok(proc_inst_add(&parent, &it.table, (struct proc_id){1, 1}));
     proc_attr_name(parent, "parent", 6);
     parent->program = mem_strdup("parent");
@@ -302,7 +292,6 @@ static void a_record_does_not_overtake_exec_and_end(void **state)
 
 static void a_start_is_told_at_exec_or_after_a_while(void **state)
 {
-    (void)state;
     it.life.records = false;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_B, PID_B, 0);
@@ -322,7 +311,6 @@ static void a_start_is_told_at_exec_or_after_a_while(void **state)
 
 static void exec_in_another_thread_is_no_end(void **state)
 {
-    (void)state;
     it.life.records = false;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
@@ -339,7 +327,6 @@ static void exec_in_another_thread_is_no_end(void **state)
 
 static void a_reused_number_is_another_process(void **state)
 {
-    (void)state;
     it.life.records = false;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
@@ -353,7 +340,6 @@ static void a_reused_number_is_another_process(void **state)
 
 static void messages_about_strangers_change_nothing(void **state)
 {
-    (void)state;
     send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
     send(&it, PROC_NET_EXIT, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
@@ -368,7 +354,6 @@ static void a_full_table_counts_whom_it_leaves_out(void **state)
 {
     struct world w;
 
-    (void)state;
     begin(&w, 1, true);
     send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
@@ -384,7 +369,6 @@ static void a_full_table_counts_whom_it_leaves_out(void **state)
 
 static void time_never_goes_back(void **state)
 {
-    (void)state;
     it.life.records = false;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     it.life.last_mono_ns = 5 * CLK_S; /* a table was told meanwhile */
@@ -397,7 +381,6 @@ static void the_table_finds_what_is_in_it(void **state)
     struct world w;
     struct proc_inst *p;
 
-    (void)state;
     begin(&w, 500, true);
     for (uint32_t i = 1; i <= 500; i++) {
         assert_ok(proc_inst_add(&p, &w.table, (struct proc_id){i * 97, i}));
@@ -421,7 +404,6 @@ static void nobody_has_ended_who_still_is_there(void **state)
     uint32_t pid = (uint32_t)getpid();
     struct proc_inst *p;
 
-    (void)state;
     assert_ok(proc_life_met(&it.life, pid, it.life.now_ns, &p));
     send_record(&it, pid, pid, true);
     assert_int_equal(it.n_told, 1);

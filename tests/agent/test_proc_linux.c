@@ -206,7 +206,6 @@ static struct watch it; /* of the test that runs */
 
 static int tear_down(void **state)
 {
-    (void)state;
     end(&it);
     return 0;
 }
@@ -281,7 +280,6 @@ static void totals_at_exit_equal_what_the_process_did(void **state)
     int status;
     int64_t tick_ns = CLK_S / sysconf(_SC_CLK_TCK), off_ns;
 
-    (void)state;
     begin(&it, true, CLK_S / 4);
     need_events(&it);
     pid = spawn_burn(NULL, NULL, NULL, NULL);
@@ -348,7 +346,6 @@ static void of_200_processes_that_live_20_ms_none_is_missed(void **state)
     struct source_stats stats;
     pid_t pids[BRIEF];
 
-    (void)state;
     begin(&it, true, CLK_S / 4);
     need_events(&it);
     for (int i = 0; i < BRIEF; i++) {
@@ -403,7 +400,6 @@ static void a_late_source_tells_a_burst_in_full(void **state)
     struct source_stats stats;
     uint32_t pid;
 
-    (void)state;
     begin_with(&it, &conf);
     need_events(&it);
     os_mutex_lock(it.lock); /* the next table is not taken before this is free */
@@ -429,7 +425,6 @@ static void a_signal_that_kills_shows_in_the_exit_code(void **state)
 {
     uint32_t pid;
 
-    (void)state;
     begin(&it, true, CLK_S / 4);
     need_events(&it);
     pid = (uint32_t)fork();
@@ -462,7 +457,6 @@ static void a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_c
     uint32_t pid;
     size_t seen = 0;
 
-    (void)state;
     begin(&it, true, CLK_S / 4);
     need_events(&it);
     pid = (uint32_t)fork();
@@ -493,7 +487,6 @@ static void after_a_chain_of_execs_the_last_program_names_the_process(void **sta
     char *argv[] = {"nice", "nice", "sleep", "0.3", NULL}; /* long enough for rows */
     pid_t pid;
 
-    (void)state;
     begin(&it, true, CLK_S / 20);
     need_events(&it);
     assert_int_equal(posix_spawnp(&pid, "nice", NULL, NULL, argv, environ), 0);
@@ -566,13 +559,11 @@ static void check_row_of_waiting_process(bool events)
 
 static void a_living_process_has_every_column(void **state)
 {
-    (void)state;
     check_row_of_waiting_process(true);
 }
 
 static void without_events_a_table_still_has_every_column(void **state)
 {
-    (void)state;
     check_row_of_waiting_process(false);
 }
 
@@ -581,7 +572,6 @@ static void a_process_of_several_threads_has_every_column(void **state)
     struct watch w;
     uint64_t tables;
 
-    (void)state;
     for (int events = 0; events < 2; events++) {
         struct rusage ru;
 
@@ -607,7 +597,6 @@ static void polled_tables_are_complete_and_tell_no_facts(void **state)
 {
     uint64_t tables = 3;
 
-    (void)state;
     begin(&it, false, CLK_S / 20);
     os_mutex_lock(it.lock);
     it.wanted_pid = (uint32_t)getpid();
@@ -650,7 +639,6 @@ static void hidden_processes_are_no_damage_and_leave_tables_complete(void **stat
     pid_t child = fork();
     int status;
 
-    (void)state;
     if (child == 0) {
         watch_among_hidden();
     }
@@ -678,7 +666,6 @@ static void opening_survives_every_failing_allocation(void **state)
     struct source *s = NULL;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e != ERR_OK; n++) {
         struct errmsg why = {""};
 
@@ -709,7 +696,6 @@ static void limits_are_checked(void **state)
     const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
     struct source *s;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         assert_err(proc_linux_open(&s, &wrong[i], sink, NULL), ERR_RANGE);
     }
@@ -727,7 +713,6 @@ static void between_two_tables_the_time_is_told_at_every_tick(void **state)
     const struct source_pace pace = {.tick_ns = 10 * CLK_MS, .table_ns = 500 * CLK_MS};
     int64_t began_ns = os_mono_ns(), took_ns;
 
-    (void)state;
     begin_at(&it, &conf, pace);
     wait_for(&it, four_tables_came, NULL);
     took_ns = os_mono_ns() - began_ns;

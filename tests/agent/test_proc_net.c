@@ -56,7 +56,6 @@ static void connector_events_are_understood(void **state)
     struct proc_net_event ev;
     struct packet k;
 
-    (void)state;
     fork_ev.event_data.fork.parent_pid = 11;
     fork_ev.event_data.fork.parent_tgid = 10;
     fork_ev.event_data.fork.child_pid = 21;
@@ -109,7 +108,6 @@ static void every_short_event_is_rejected(void **state)
     size_t used = sizeof(struct nlmsghdr) + sizeof(struct cn_msg) +
                   offsetof(struct proc_event, event_data.exit.exit_signal);
 
-    (void)state;
     for (size_t n = 1; n <= used; n++) {
         uint8_t *p = mem_dup(k.p, n);
         uint32_t length = (uint32_t)n;
@@ -201,7 +199,6 @@ static void the_record_of_an_ended_thread_is_understood(void **state)
     static const size_t sizes[] = {TASKSTATS_VERSION >= 13 ? sizeof(struct taskstats) : 372, 372,
                                    560};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         struct packet k = record_packet(&record, sizes[i], TASKSTATS_TYPE_AGGR_PID);
         struct proc_net_task t;
@@ -237,7 +234,6 @@ static void the_answer_about_a_group_bears_the_id_asked_for(void **state)
     struct packet k = record_packet(&ts, sizeof ts, TASKSTATS_TYPE_AGGR_TGID);
     struct proc_net_task t;
 
-    (void)state;
     assert_ok(decode_task(&k, &t));
     assert_true(t.group);
     assert_int_equal(t.pid, 4711);
@@ -250,7 +246,6 @@ static void a_record_too_old_to_name_its_process_is_told_apart(void **state)
     struct packet k;
     struct proc_net_task t;
 
-    (void)state;
     ts.version = 10;
     k = record_packet(&ts, 344, TASKSTATS_TYPE_AGGR_PID);
     assert_err(decode_task(&k, &t), ERR_VERSION);
@@ -260,7 +255,6 @@ static void every_short_record_is_rejected(void **state)
 {
     struct packet k = record_packet(&record, 372, TASKSTATS_TYPE_AGGR_PID);
 
-    (void)state;
     for (size_t n = 0; n < 372; n++) {
         struct packet less = record_packet(&record, n, TASKSTATS_TYPE_AGGR_PID);
         struct proc_net_task t;
@@ -292,7 +286,6 @@ static void several_messages_of_a_packet_come_one_by_one(void **state)
     struct proc_net_msg msg;
     struct cur c;
 
-    (void)state;
     memcpy(two, one.p, one.n);
     memcpy(two + at, one.p, one.n);
     c = cur_make(two, at + one.n);
@@ -309,7 +302,6 @@ static void the_family_number_is_found(void **state)
     struct proc_net_msg msg;
     struct cur c;
 
-    (void)state;
     k.n += put_attr(k.p + k.n, CTRL_ATTR_FAMILY_NAME, "TASKSTATS", 10);
     k.n += put_attr(k.p + k.n, CTRL_ATTR_FAMILY_ID, &id, sizeof id);
     nl.nlmsg_len = (uint32_t)k.n;
@@ -328,7 +320,6 @@ static void an_acknowledgement_bears_an_errno(void **state)
         int error;
     } table[] = {{0, ERR_OK, 0}, {-1, ERR_OK, 1}, {-4096, ERR_CORRUPT, 0}, {5, ERR_CORRUPT, 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         uint8_t p[sizeof(struct nlmsghdr) + sizeof(int32_t)];
         struct nlmsghdr nl = {.nlmsg_len = sizeof p, .nlmsg_type = NLMSG_ERROR};
@@ -354,7 +345,6 @@ static void requests_have_the_kernels_layout(void **state)
     struct cn_msg cn;
     uint32_t value;
 
-    (void)state;
     assert_int_equal(proc_net_listen(p, true, 77), LENGTH(sizeof cn + 4));
     memcpy(&nl, p, sizeof nl);
     memcpy(&cn, p + sizeof(struct nlmsghdr), sizeof cn);

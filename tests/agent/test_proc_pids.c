@@ -92,7 +92,6 @@ static void what_starts_is_found_and_the_directory_is_read_now_and_then(void **s
 {
     uint64_t whole;
 
-    (void)state;
     begin(&it, MAX);
     settle(&it);
     whole = it.list.whole;
@@ -117,7 +116,6 @@ static void what_was_removed_is_gone_from_the_next_look_on(void **state)
 {
     pid_t pid = start_child();
 
-    (void)state;
     begin(&it, MAX);
     settle(&it);
     assert_true(has(&it.list, pid, false));
@@ -152,7 +150,6 @@ static void threads_are_not_processes(void **state)
     pthread_t th;
     pid_t tid;
 
-    (void)state;
     begin(&it, MAX);
     settle(&it);
     assert_int_equal(pipe(pipes), 0);
@@ -173,7 +170,6 @@ static void threads_are_not_processes(void **state)
 
 static void more_than_fit_are_counted_and_the_first_are_kept(void **state)
 {
-    (void)state;
     begin(&it, 1);
     for (int i = 0; i < 3; i++) {
         uint64_t before = it.host.counts.capped;
@@ -205,7 +201,6 @@ a_chosen_number_is_found_by_the_directory_which_is_read_each_time_from_then_on(v
     uint64_t whole;
     pid_t pid;
 
-    (void)state;
     begin(&w, MAX);
     settle(&w);
     pid = start_with_old_number(&w.list);
@@ -276,7 +271,6 @@ static void where_loadavg_says_too_little_the_directory_is_read_each_time(void *
 {
     static int (*const roles[])(void) = {among_hidden, in_inner_namespace};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(roles); i++) {
         pid_t pid = fork();
         int status;

@@ -182,7 +182,6 @@ static void compare_with_everything(struct world *w, struct snap_row *quiet)
 
 static void a_row_of_who_has_not_run_is_what_reading_everything_gives(void **state)
 {
-    (void)state;
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct snap_row row;
 
@@ -199,7 +198,6 @@ static void a_row_of_who_has_not_run_is_what_reading_everything_gives(void **sta
 
 static void what_a_process_does_shows_in_the_next_row(void **state)
 {
-    (void)state;
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct snap_row before, after;
 
@@ -251,7 +249,6 @@ static bool read_late(struct world *w, struct snap_row *row)
 
 static void cpu_time_alone_shows_what_a_process_did_a_tick_ago(void **state)
 {
-    (void)state;
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct snap_row before, after;
 
@@ -279,7 +276,6 @@ static void what_others_change_shows_in_the_next_row(void **state)
     cpu_set_t cpus;
     size_t first = 0;
 
-    (void)state;
     begin(&it, 1);
     assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
     while (!CPU_ISSET(first, &cpus)) {
@@ -308,7 +304,6 @@ static void after_many_quiet_rows_few_descriptors_are_kept_and_one_row_is_read_i
     struct snap_row row;
     size_t before;
 
-    (void)state;
     begin(&it, 1);
     before = it.host.fds_left;
     read_quiet(&it, &row);
@@ -335,7 +330,6 @@ static void threads_that_do_not_run_keep_one_descriptor(void **state)
     struct snap_row row;
     size_t before;
 
-    (void)state;
     begin(&it, THREADS);
     before = it.host.fds_left;
     do {
@@ -350,7 +344,6 @@ static void without_descriptors_to_keep_rows_are_quiet_as_well(void **state)
 {
     struct snap_row row;
 
-    (void)state;
     begin(&it, THREADS);
     it.host.fds_left = 0;
     compare_with_everything(&it, &row);
@@ -363,7 +356,6 @@ static void who_has_ended_has_no_quiet_row(void **state)
     struct snap_row row;
     siginfo_t gone;
 
-    (void)state;
     begin(&it, 1);
     read_quiet(&it, &row);
     kill(it.child.pid, SIGKILL);
@@ -377,7 +369,6 @@ static void a_number_used_again_while_its_files_are_open_is_another_process(void
     struct snap_row row;
     pid_t again;
 
-    (void)state;
     begin(&it, 1);
     read_quiet(&it, &row);
     tell(&it.child, 'o');

@@ -46,21 +46,18 @@ static struct world it; /* of tests that need one */
 
 static int set_up(void **state)
 {
-    (void)state;
     begin(&it);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     end(&it);
     return 0;
 }
 
 static void own_attributes_are_read(void **state)
 {
-    (void)state;
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_memory_equal(row.info.name.p, "test_proc_read", row.info.name.n);
     assert_int_equal(row.info.name.n, 14);
@@ -123,7 +120,6 @@ static void a_process_bears_the_name_of_its_program_not_of_a_thread(void **state
     char name[64], own[16];
     pid_t pid;
 
-    (void)state;
     pid = fork_renamed();
     name_of(&it, pid, name, sizeof name);
     assert_string_equal(name, "test_proc_read");
@@ -192,7 +188,6 @@ static void without_the_right_to_see_the_program_the_first_argument_names_it(voi
     pid_t pids[2], stranger;
     int status;
 
-    (void)state;
     if (geteuid() != 0) {
         printf("skipped: only root can become somebody else\n");
         skip();
@@ -213,7 +208,6 @@ static void descriptors_are_given_back(void **state)
 {
     size_t before;
 
-    (void)state;
     before = it.host.fds_left;
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_int_equal(it.host.fds_left, before - 1); /* schedstat: it may not run again */
@@ -228,7 +222,6 @@ static void without_descriptors_to_keep_a_row_is_the_same(void **state)
     struct snap_row kept, opened;
     struct world w;
 
-    (void)state;
     begin(&w);
     assert_ok(proc_read_row(&w.table, w.me, &every_thread, &kept));
     end(&w);
@@ -245,7 +238,6 @@ static void counted_one_by_one_open_descriptors_are_as_many(void **state)
     int64_t before;
     int fd;
 
-    (void)state;
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_ok(
         proc_read_row(&it.table, it.me, &every_thread, &row)); /* what it keeps open is open */
@@ -266,7 +258,6 @@ static void counted_one_by_one_open_descriptors_are_as_many(void **state)
 
 static void a_number_in_other_hands_is_told_apart(void **state)
 {
-    (void)state;
     it.me->id.start--;
     assert_err(proc_read_row(&it.table, it.me, &every_thread, &row), ERR_EXISTS);
 }
@@ -276,7 +267,6 @@ static void a_process_that_is_gone_has_no_row(void **state)
     struct proc_inst *p;
     struct proc_stat st;
 
-    (void)state;
     assert_err(proc_read_stat(&it.table, NO_SUCH_PID, &st), ERR_NOTFOUND);
     assert_ok(proc_inst_add(&p, &it.table, (struct proc_id){NO_SUCH_PID, 1}));
     assert_err(proc_read_row(&it.table, p, &every_thread, &row), ERR_NOTFOUND);
@@ -337,7 +327,6 @@ static void threads_are_counted_as_they_come_and_go(void **state)
     int64_t alone, many, switches;
     size_t fds;
 
-    (void)state;
     gather(&crowd); /* a sanitizer makes a thread of its own with our first */
     disperse(&crowd);
     fds = it.host.fds_left;
@@ -365,7 +354,6 @@ static void without_descriptors_to_keep_threads_are_counted_as_well(void **state
 {
     static struct crowd crowd;
 
-    (void)state;
     it.host.fds_left = 0;
     gather(&crowd);
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
@@ -379,7 +367,6 @@ static void switches_of_ended_threads_are_not_forgotten(void **state)
 {
     static struct crowd first, second;
 
-    (void)state;
     gather(&first);
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_true(row.values[M_CONTEXT_SWITCHES] >= THREADS * SWITCHES);
@@ -397,7 +384,6 @@ static void a_failing_allocation_leaves_the_process_readable(void **state)
     enum err e = ERR_NOMEM;
     static struct crowd crowd;
 
-    (void)state;
     gather(&crowd);
     for (long n = 0; e != ERR_OK; n++) {
         it.me->stale = true;
@@ -413,7 +399,6 @@ static void a_failing_allocation_leaves_the_process_readable(void **state)
 
 static void names_of_users_are_remembered_within_bounds(void **state)
 {
-    (void)state;
     assert_string_equal(proc_host_user(&it.host, 0), "root");
     for (uint32_t uid = 3000000000U; uid < 3000000000U + 2 * PROC_USERS_MAX; uid++) {
         char number[16];

@@ -54,7 +54,6 @@ static void unanswered_a_subscription_ends_though_events_arrive(void **state)
     pid_t maker, opener;
     int status = 0;
 
-    (void)state;
     if (proc_sock_open(&s, &why) != ERR_OK) {
         printf("skipped: %s\n", why.text);
         skip();
@@ -152,7 +151,6 @@ static void records_of_strangers_do_not_hold_up_those_behind_them(void **state)
     struct errmsg why = {""};
     uint64_t lost, damaged;
 
-    (void)state;
     for (size_t strangers = 1; strangers <= STRANGERS; strangers += STRANGERS - 1) {
         struct proc_sock *s = NULL;
 

@@ -27,7 +27,6 @@ static void stat_fields_are_where_the_kernel_puts_them(void **state)
 {
     struct proc_stat st;
 
-    (void)state;
     assert_ok(proc_text_stat(&st, stat_text, sizeof stat_text - 1));
     assert_int_equal(st.pid, 6696);
     assert_int_equal(st.parent, 6685);
@@ -55,7 +54,6 @@ static void every_short_stat_is_rejected(void **state)
     size_t used = (size_t)(strstr(stat_text, "140727468598336 ") + 16 - stat_text);
     struct proc_stat st;
 
-    (void)state;
     for (size_t n = 0; n <= used; n++) {
         char *p = exact(stat_text, n);
 
@@ -79,7 +77,6 @@ static void a_name_may_hold_anything(void **state)
     };
     char text[512];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct proc_stat st;
         int n =
@@ -99,7 +96,6 @@ static void a_name_longer_than_any_is_cut(void **state)
     struct proc_stat st;
     int n;
 
-    (void)state;
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     n = snprintf(text, sizeof text, "7 (%s) S%s", name, strstr(stat_text, " 6685"));
@@ -119,7 +115,6 @@ static void damaged_stats_are_rejected(void **state)
     };
     struct proc_stat st;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_err(proc_text_stat(&st, table[i], strlen(table[i])), ERR_CORRUPT);
     }
@@ -131,7 +126,6 @@ static void negative_ids_mean_none(void **state)
         "2 (kthreadd) S 0 -1 -1 0 -1 2129984 0 0 0 0 0 0 0 0 -2 0 1 0 5 0 -3 1 0 0 0 0\n";
     struct proc_stat st;
 
-    (void)state;
     assert_ok(proc_text_stat(&st, text, sizeof text - 1));
     assert_int_equal(st.parent, 0);
     assert_int_equal(st.session, 0);
@@ -150,7 +144,6 @@ static void status_lines_are_found_by_their_label(void **state)
 {
     struct proc_status st;
 
-    (void)state;
     assert_ok(proc_text_status(&st, status_text, sizeof status_text - 1));
     assert_int_equal(st.have,
                      STATUS_UID | STATUS_PEAK | STATUS_PRIVATE | STATUS_CPUS | STATUS_SWITCHES);
@@ -165,7 +158,6 @@ static void a_status_cut_within_a_line_is_rejected(void **state)
 {
     struct proc_status st;
 
-    (void)state;
     for (size_t n = 0; n < sizeof status_text; n++) {
         char *p = exact(status_text, n);
         bool whole_lines = n > 0 && n < sizeof status_text && status_text[n - 1] == '\n';
@@ -184,7 +176,6 @@ static void what_a_kernel_thread_lacks_is_absent(void **state)
                                "voluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t1\n";
     struct proc_status st;
 
-    (void)state;
     assert_ok(proc_text_status(&st, text, sizeof text - 1));
     assert_int_equal(st.have, STATUS_UID | STATUS_CPUS | STATUS_SWITCHES);
 }
@@ -197,7 +188,6 @@ static void io_needs_all_six_lines(void **state)
     size_t used = (size_t)(strstr(io_text, "cancelled") - io_text);
     struct proc_io io;
 
-    (void)state;
     for (size_t n = 0; n <= used; n++) {
         char *p = exact(io_text, n);
 
@@ -216,7 +206,6 @@ static void schedstat_says_how_long_and_how_often(void **state)
 {
     struct proc_turns turns;
 
-    (void)state;
     assert_ok(proc_text_schedstat(&turns, "1234567 89 10\n", 14));
     assert_int_equal(turns.run_ns, 1234567);
     assert_int_equal(turns.turns, 10);
@@ -230,7 +219,6 @@ static void statm_begins_with_the_size_and_what_is_resident(void **state)
 {
     struct proc_pages pages;
 
-    (void)state;
     assert_ok(proc_text_statm(&pages, "700 250 100 4 0 90 0\n", 21));
     assert_int_equal(pages.size, 700);
     assert_int_equal(pages.resident, 250);
@@ -252,7 +240,6 @@ static void only_digits_are_a_pid(void **state)
         {" 12", ERR_CORRUPT, 0}, {"-1", ERR_CORRUPT, 0},       {"99999999999", ERR_CORRUPT, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         uint32_t pid = 0;
 
@@ -279,7 +266,6 @@ static void wrong_bytes_become_question_marks(void **state)
     };
     char out[64];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         size_t n = proc_text_utf8(out, table[i].cap, table[i].in, strlen(table[i].in));
 
@@ -314,7 +300,6 @@ static void arguments_are_joined_with_spaces(void **state)
     };
     char out[64];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         char *in = exact(table[i].in, table[i].n);
         bool cut;
@@ -347,7 +332,6 @@ static void the_first_argument_names_a_program_if_it_is_a_path(void **state)
         {"", 0, ""},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         char *in = exact(table[i].in, table[i].n);
         const char *name;
@@ -368,7 +352,6 @@ static void a_workers_present_task_is_not_its_name(void **state)
         {"not-a:kworker-x", "not-a:kworker-x"}, {"kworker/", "kworker/"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_int_equal(proc_text_worker(table[i][0], strlen(table[i][0])), strlen(table[i][1]));
     }

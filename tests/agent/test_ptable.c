@@ -40,7 +40,6 @@ static void a_reused_pid_belongs_to_the_newest_instance(void **state)
     struct ptable *t = table_of(&roomy);
     struct ptable_proc *a = add(t, 8, 100), *b;
 
-    (void)state;
     end_at(t, a, 0);
     b = add(t, 8, 200);
     assert_ptr_equal(ptable_owner(t, 8), b);
@@ -56,7 +55,6 @@ static void an_ended_instance_is_findable_for_its_grace_and_not_longer(void **st
     struct ptable *t = table_of(&roomy);
     struct ptable_proc *p = add(t, 8, 100);
 
-    (void)state;
     assert_ok(ptable_thread_start(t, 80, p));
     end_at(t, p, 5 * CLK_S);
     ptable_expire(t, 15 * CLK_S);
@@ -77,7 +75,6 @@ static void a_kept_instance_stays_in_the_list_and_loses_its_numbers(void **state
     struct ptable *t;
     struct ptable_proc *p, *q;
 
-    (void)state;
     keep.keep = true;
     assert_ok(ptable_create(&t, &keep));
     p = add(t, 8, 1);
@@ -105,7 +102,6 @@ static void an_instance_without_its_last_row_is_not_forgotten(void **state)
     struct ptable *t = table_of(&roomy);
     struct ptable_proc *p = add(t, 8, 100);
 
-    (void)state;
     ptable_end(t, p, &(struct proc_info){0}, 0);
     ptable_expire(t, 100 * CLK_S);
     assert_ptr_equal(ptable_owner(t, 8), p);
@@ -117,7 +113,6 @@ static void forgetting_the_older_instance_leaves_the_newer(void **state)
     struct ptable *t = table_of(&roomy);
     struct ptable_proc *a = add(t, 8, 100), *b;
 
-    (void)state;
     end_at(t, a, 0);
     b = add(t, 8, 200);
     ptable_expire(t, 11 * CLK_S);
@@ -132,7 +127,6 @@ static void a_thread_belongs_to_who_started_it_last(void **state)
     struct ptable *t = table_of(&roomy);
     struct ptable_proc *a = add(t, 8, 1), *b = add(t, 12, 1);
 
-    (void)state;
     assert_null(ptable_thread(t, 80));
     assert_ok(ptable_thread_start(t, 80, a));
     assert_ok(ptable_thread_start(t, 84, a));
@@ -157,7 +151,6 @@ static void a_full_table_refuses_and_counts(void **state)
     struct ptable_proc *p;
     struct ptable *t;
 
-    (void)state;
     small.instances_max = 3;
     t = table_of(&small);
     p = add(t, 1, 1);
@@ -177,7 +170,6 @@ static void an_update_adds_what_was_unknown_and_keeps_the_parent(void **state)
     struct proc_info info = info_of(8, 1, "sh");
     struct ptable_proc *p;
 
-    (void)state;
     info.have = INFO_PARENT;
     info.parent_pid = 4;
     assert_ok(ptable_add(t, &info, &p));
@@ -211,7 +203,6 @@ static void an_account_has_its_name_once_it_is_known(void **state)
     struct ptable *t = table_of(&roomy);
     struct ptable_proc *p = add(t, 7, 1);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct proc_info info = info_of(7, 1, "x");
 
@@ -230,7 +221,6 @@ static void text_beyond_the_limits_is_cut_between_characters_or_left_out(void **
     struct ptable_proc *p;
     struct ptable *t;
 
-    (void)state;
     memset(name, 'a', sizeof name);
     memcpy(name + MODEL_TEXT_MAX - 1, "\xc3\xa4", 2);
     info.name = (struct str){name, MODEL_TEXT_MAX + 1};
@@ -251,7 +241,6 @@ static void a_revived_instance_runs_again(void **state)
     struct ptable_proc *p = add(t, 8, 1);
     struct proc_info end = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = 5};
 
-    (void)state;
     ptable_end(t, p, &end, 5);
     assert_true(ptable_ended(p));
     assert_int_equal(p->info.exit_ns, 5);
@@ -269,7 +258,6 @@ static void creation_and_adding_survive_every_failing_allocation(void **state)
     long before = mem_live();
     bool done = false;
 
-    (void)state;
     for (long n = 0; !done; n++) {
         struct ptable *t = NULL;
         struct ptable_proc *p;

@@ -48,7 +48,6 @@ static void batches_leave_in_order_and_each_is_in_flight_once(void **state)
     struct queue *q = queue_of(100);
     struct outbox_item item;
 
-    (void)state;
     put(q, 1);
     put(q, 2);
     assert_ok(box.take(box.ctx, &item));
@@ -70,7 +69,6 @@ static void what_is_stored_goes_up_to_its_number_but_for_what_is_in_flight(void 
 {
     struct queue *q = queue_of(100);
 
-    (void)state;
     for (uint64_t seq = 1; seq <= 5; seq++) {
         put(q, seq);
     }
@@ -87,7 +85,6 @@ static void hands_have_a_limit(void **state)
     struct queue *q = queue_of(1000);
     struct outbox_item item;
 
-    (void)state;
     for (uint64_t seq = 1; seq <= OUTBOX_INFLIGHT_MAX + 1; seq++) {
         put(q, seq);
     }
@@ -105,7 +102,6 @@ static void a_full_queue_drops_its_oldest_but_not_those_in_flight(void **state)
     struct queue *q = queue_of(30);
     struct outbox_item item;
 
-    (void)state;
     put(q, 1);
     put(q, 2);
     put(q, 3);
@@ -124,7 +120,6 @@ static void counts_add_up_at_rest(void **state)
 {
     struct queue *q = queue_of(30);
 
-    (void)state;
     for (uint64_t seq = 1; seq <= 10; seq++) {
         put(q, seq);
     }
@@ -138,7 +133,6 @@ static void a_closed_queue_drains_and_then_ends(void **state)
     struct queue *q = queue_of(30);
     struct outbox_item item;
 
-    (void)state;
     put(q, 1);
     queue_close(q);
     assert_err(queue_put(q, 2, "x", 1, true), ERR_CLOSED);
@@ -179,7 +173,6 @@ static void a_waiting_writer_loses_nothing(void **state)
     struct reader r = {.q = queue_of(100)};
     struct os_thread *t;
 
-    (void)state;
     assert_ok(os_thread_start(&t, "reader", read_all, &r));
     for (uint64_t seq = 1; seq <= 2000; seq++) {
         assert_ok(queue_put(r.q, seq, "0123456789", 10, true));
@@ -201,7 +194,6 @@ static void closing_frees_a_waiting_writer(void **state)
     struct queue *q = queue_of(10);
     struct os_thread *t;
 
-    (void)state;
     put(q, 1);
     assert_ok(os_thread_start(&t, "closer", close_later, q));
     assert_err(queue_put(q, 2, "0123456789", 10, true), ERR_CLOSED);
@@ -213,7 +205,6 @@ static void waiting_ends_with_news_a_wake_or_its_moment(void **state)
 {
     struct queue *q = queue_of(10);
 
-    (void)state;
     box.wake(box.ctx);
     box.wait(box.ctx, INT64_MAX);
     put(q, 1);
@@ -229,7 +220,6 @@ static void creation_and_putting_survive_every_failing_allocation(void **state)
     struct queue *q = NULL;
     long before = mem_live(), n = 0;
 
-    (void)state;
     for (mem_fail_after(n); queue_create(&q, 10); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }

@@ -154,7 +154,6 @@ static const struct {
 
 static void real_life_secrets_are_hidden(void **state)
 {
-    (void)state;
     assert_true(COUNT_OF(secrets) >= 60);
     for (size_t i = 0; i < COUNT_OF(secrets); i++) {
         check(secrets[i].in, secrets[i].want);
@@ -177,7 +176,6 @@ static void a_secret_that_is_cut_is_hidden_too(void **state)
         {"curl https://host:80/x", "curl https://host:80/x"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char out[128];
         struct redact r = {.words = words,
@@ -198,7 +196,6 @@ static void a_word_in_any_writing_is_found(void **state)
     char in[64], want[64], out[64];
     struct redact r = {.words = &word, .n_words = 1, .out = out, .room = sizeof out - 1};
 
-    (void)state;
     (void)snprintf(in, sizeof in, "app --%s=x /%s:x --my-%s x", word, word, word);
     (void)snprintf(want, sizeof want, "app --%s=*** /%s:*** --my-%s ***", word, word, word);
     redact_line(&r, str_make(in));
@@ -233,7 +230,6 @@ static void a_word_that_fits_no_name_is_none(void **state)
         {"^zebra$", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(privacy_check_word(rows[i].word), rows[i].fits ? ERR_OK : ERR_INVALID);
     }
@@ -264,7 +260,6 @@ static void lines_without_secrets_stay_as_they_are(void **state)
         "",
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         check(rows[i], rows[i]);
     }
@@ -276,7 +271,6 @@ static void every_beginning_and_every_room_is_survived(void **state)
     static const char line[] = "mysql -p'a \\\" b' \"{\\\"token\\\" : \\\"x\\\"}\" Authorization: "
                                "Bearer \xc3\xa4 net use \\\\a\\b c htpasswd -b a b c http://a:b@c";
 
-    (void)state;
     for (size_t n = 0; n < sizeof line; n++) {
         for (size_t room = 0; room < 160; room += 7) {
             char out[160];
@@ -291,7 +285,6 @@ static void every_beginning_and_every_room_is_survived(void **state)
 
 static void the_first_argument_ends_with_its_quotes(void **state)
 {
-    (void)state;
     assert_int_equal(redact_first(str_make("app --x")), 3);
     assert_int_equal(redact_first(str_make("\"C:\\a b\\c.exe\" x")), 14);
     assert_int_equal(redact_first(str_make("")), 0);

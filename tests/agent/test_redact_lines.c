@@ -348,7 +348,6 @@ static void no_line_keeps_its_secret(void **state)
 {
     char out[1024];
 
-    (void)state;
     assert_true(COUNT_OF(secrets) > 250);
     for (size_t i = 0; i < COUNT_OF(secrets); i++) {
         if (strstr(redacted(out, str_make(secrets[i])), "S3CRET") || !strstr(out, "***")) {
@@ -362,7 +361,6 @@ static void every_beginning_of_every_line_is_survived(void **state)
 {
     char out[1024];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(secrets); i++) {
         size_t n = strlen(secrets[i]);
 
@@ -440,7 +438,6 @@ static void lines_without_secrets_stay_as_they_are(void **state)
 {
     char out[1024];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(harmless); i++) {
         assert_string_equal(redacted(out, str_make(harmless[i])), harmless[i]);
     }
@@ -469,7 +466,6 @@ static void a_dash_does_not_save_a_secret(void **state)
     };
     char out[1024];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_string_equal(redacted(out, str_make(rows[i].in)), rows[i].want);
     }

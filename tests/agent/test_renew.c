@@ -148,7 +148,6 @@ static void it_is_due_after_two_thirds_of_the_life(void **state)
 {
     struct net_identity who = {.not_before_ns = 100 * DAY_NS, .not_after_ns = 190 * DAY_NS};
 
-    (void)state;
     assert_int_equal(renew_due_ns(&who, 0), 160 * DAY_NS);
     assert_true(renew_due_ns(&who, 1023) > 167 * DAY_NS);
     assert_true(renew_due_ns(&who, 1023) < 168 * DAY_NS);
@@ -170,7 +169,6 @@ static void a_collector_that_returns_after_the_expiry_is_found_within_half_a_min
 {
     int64_t grown_ns = CLK_S, left_ns = 20 * CLK_S;
 
-    (void)state;
     /* Many tries in a short life do not make the pauses after it long. */
     (void)pause_after(&left_ns, &grown_ns, 0, ERR_UNREACHABLE);
     assert_true(renew_pause_ns(&grown_ns, left_ns, ERR_UNREACHABLE) <= 2 * CLK_S);
@@ -184,7 +182,6 @@ static void pauses_before_the_expiry_grow_to_an_hour_and_shrink_with_what_is_lef
 {
     int64_t grown_ns = CLK_S, left_ns = 30 * DAY_NS;
 
-    (void)state;
     assert_int_equal(renew_pause_ns(&grown_ns, left_ns, ERR_UNREACHABLE), CLK_S);
     assert_int_equal(renew_pause_ns(&grown_ns, left_ns, ERR_UNREACHABLE), 2 * CLK_S);
     assert_int_equal(pause_after(&left_ns, &grown_ns, 29 * DAY_NS, ERR_REFUSED), 3600 * CLK_S);
@@ -195,7 +192,6 @@ static void a_young_certificate_is_left_alone(void **state)
 {
     struct host h;
 
-    (void)state;
     host_init(&h, 0, 3600 * CLK_S);
     host_start(&h);
     do {
@@ -214,7 +210,6 @@ static void an_old_one_is_renewed_and_used(void **state)
     struct errmsg why = {""};
     struct host h;
 
-    (void)state;
     host_init(&h, 3000 * CLK_S, 3600 * CLK_S);
     host_start(&h);
     await_tries(&h, 1, 0);
@@ -235,7 +230,6 @@ static void what_fails_is_told_and_tried_again(void **state)
 {
     struct host h;
 
-    (void)state;
     host_init(&h, 3000 * CLK_S, 3600 * CLK_S);
     atomic_store(&h.refuses, true);
     host_start(&h);
@@ -259,7 +253,6 @@ static void an_expired_one_goes_to_the_enroll_listener(void **state)
     unsigned before = atomic_load(&desk->calls);
     struct host h;
 
-    (void)state;
     host_init(&h, 7200 * CLK_S, 3600 * CLK_S);
     atomic_store(&h.away, true); /* no collector takes it any more */
     host_start(&h);
@@ -279,7 +272,6 @@ static void a_clock_that_is_far_ahead_renews_ever_more_slowly(void **state)
     unsigned before = atomic_load(&desk->calls);
     struct host h;
 
-    (void)state;
     host_init(&h, 0, 3600 * CLK_S);
     h.utc_ns = next_week;
     host_start(&h);
@@ -297,7 +289,6 @@ static void a_certificate_of_another_host_is_not_taken(void **state)
     struct errmsg why = {""};
     struct host h;
 
-    (void)state;
     host_init(&h, 3000 * CLK_S, 3600 * CLK_S);
     desk->trick = DESK_OTHER_HOST;
     host_start(&h);
@@ -315,7 +306,6 @@ static void a_new_authority_of_the_same_collector_is_learned(void **state)
     struct errmsg why = {""};
     struct host h;
 
-    (void)state;
     host_init(&h, 3000 * CLK_S, 3600 * CLK_S);
     desk->trick = DESK_OTHER_AUTHORITY;
     host_start(&h);
@@ -331,7 +321,6 @@ static void a_stop_waits_for_nothing(void **state)
 {
     int64_t begun_ns = os_mono_ns();
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct host h;
 
@@ -348,7 +337,6 @@ static void running_out_of_memory_at_the_start_leaves_nothing(void **state)
     enum err e = ERR_NOMEM;
     struct host h;
 
-    (void)state;
     host_init(&h, 0, 3600 * CLK_S);
     for (long i = 0; e; i++) {
         struct renew_conf conf = {.tls = h.tls,
@@ -367,7 +355,6 @@ static void running_out_of_memory_at_the_start_leaves_nothing(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_ok(os_mutex_create(&lines_lock));
     buf_init(&lines, 1u << 20);
     log_tee(on_line, NULL);

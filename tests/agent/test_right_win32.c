@@ -30,7 +30,6 @@ static void the_right_to_profile_is_on_where_it_is_granted(void **state)
     bool on = false, granted;
     HANDLE token;
 
-    (void)state;
     assert_true(OpenProcessToken(GetCurrentProcess(), TOKEN_QUERY, &token));
     granted = is_granted(token, &on);
     for (int i = 0; i < 2; i++) {
@@ -48,7 +47,6 @@ static void without_the_right_it_says_so(void **state)
     bool on;
     HANDLE token;
 
-    (void)state;
     one.Privileges[0].Attributes = SE_PRIVILEGE_REMOVED;
     assert_true(LookupPrivilegeValueW(NULL, L"SeSystemProfilePrivilege", &one.Privileges[0].Luid));
     assert_true(

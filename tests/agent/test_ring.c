@@ -169,7 +169,6 @@ static void a_record_comes_out_as_it_went_in(void **state)
     struct seen *s = mem_zalloc(sizeof *s);
     struct source_sink sink = sink_of(s);
 
-    (void)state;
     /* A field that was added must be kept by ring.c and compared here. */
     assert_true(sizeof(void *) != 8 || sizeof in == 152);
     for (int round = 0; round < 3; round++) { /* with and without a context of its own */
@@ -208,7 +207,6 @@ static void records_keep_their_order_around_the_end(void **state)
     struct source_sink sink = sink_of(s);
     int64_t ns = 0;
 
-    (void)state;
     for (int round = 0; round < 300; round++) { /* many times the ring's size */
         size_t n = 1 + (size_t)round % 7;
 
@@ -237,7 +235,6 @@ static void a_drain_ends_at_its_limit(void **state)
     struct seen *s = mem_zalloc(sizeof *s);
     struct source_sink sink = sink_of(s);
 
-    (void)state;
     for (int64_t ns = 1; ns <= 100; ns++) {
         struct raw_event raw = record(class_disk_io, 10, ns, 8);
 
@@ -259,7 +256,6 @@ static void lifecycle_is_shed_last(void **state)
     struct ring_stats stats;
     int64_t ns = 0;
 
-    (void)state;
     assert_true(fill(r, class_thread, 36, &ns) > 0);
     assert_in_range(ring_fill_permille(r), 860, 875);
     assert_int_equal(fill(r, class_perf_info, 46, &ns), 0);
@@ -305,7 +301,6 @@ static void each_record_has_its_kind(void **state)
     static const enum ring_kind by_id[] = {RING_OTHER,  RING_PROCESS, RING_PROCESS, RING_THREAD,
                                            RING_THREAD, RING_IMAGE,   RING_IMAGE,   RING_OTHER};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct raw_event raw = record(rows[i].guid, rows[i].opcode, 0, 0);
 
@@ -345,7 +340,6 @@ static void loss_is_told_before_the_next_record(void **state)
     const struct say *lost;
     size_t held, at;
 
-    (void)state;
     held = fill(r, class_thread, 36, &ns); /* one is lost on CPU 0 */
     first_lost = ns;
     for (int i = 0; i < 3; i++) {
@@ -386,7 +380,6 @@ static void loss_on_many_cpus_is_loss_on_all(void **state)
     uint64_t events = 0;
     size_t marks = 0;
 
-    (void)state;
     (void)fill(r, class_disk_io, 10, &ns); /* one is lost on CPU 0 */
     for (uint16_t cpu = 0; cpu < 40; cpu++) {
         struct raw_event raw = record(class_thread, 36, ++ns, 24);
@@ -420,7 +413,6 @@ static void loss_the_platform_tells_keeps_its_place(void **state)
     struct raw_event behind = record(class_disk_io, 10, 20, 8);
     struct ring_stats stats;
 
-    (void)state;
     assert_ok(ring_put(r, &before));
     ring_lost(r, &ev);
     ring_lost(r, &all);
@@ -452,7 +444,6 @@ static void early_records_have_no_time_of_their_own(void **state)
     struct raw_event raw = record(class_process, 3, 1000000, 8);
     int64_t ns = 0;
 
-    (void)state;
     raw.early = true;
     assert_ok(ring_put(r, &raw));
     assert_int_equal(ring_drain(r, 10, &sink), 1);
@@ -476,7 +467,6 @@ static void time_alone_advances_and_carries_loss(void **state)
     struct source_sink sink = sink_of(s);
     struct event ev = {.kind = EV_LOST, .mono_ns = 15, .u.lost = {.events = 4}};
 
-    (void)state;
     ring_lost(r, &ev);
     ring_advance(r, 0, 1000);     /* not worth an entry */
     ring_advance(r, 0, 20000000); /* 20 ms */
@@ -499,7 +489,6 @@ static void what_is_too_long_or_too_late_is_refused(void **state)
     struct raw_event raw = record(class_process, 1, 1, RING_BYTES_MIN / 8 + 1);
     struct ring_stats stats;
 
-    (void)state;
     assert_err(ring_put(r, &raw), ERR_INVALID);
     raw.payload_n = SIZE_MAX;
     assert_err(ring_put(r, &raw), ERR_INVALID);
@@ -532,7 +521,6 @@ static void waiting_ends_with_news_time_or_the_end(void **state)
     struct raw_event raw = record(class_disk_io, 10, 1, 24);
     int64_t ns = 0;
 
-    (void)state;
     assert_err(ring_wait(r, 1, os_mono_ns()), ERR_TIMEOUT);
     assert_ok(ring_put(r, &raw));
     assert_ok(ring_wait(r, 1, os_mono_ns()));
@@ -558,7 +546,6 @@ static void sizes_have_limits(void **state)
                 {RING_BYTES, RING_BYTES},
                 {RING_BYTES_MAX + 1, 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct ring_conf conf = {.bytes = rows[i].bytes};
         struct ring *r;
@@ -580,7 +567,6 @@ static void every_failing_allocation_is_survived(void **state)
     struct ring *r;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         assert_true(n < 100);
         mem_fail_after(n);

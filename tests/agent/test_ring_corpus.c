@@ -160,7 +160,6 @@ static void a_ring_that_waits_changes_no_result(void **state)
     struct seen *plain = mem_zalloc(sizeof *plain);
     struct seen *ringed = mem_zalloc(sizeof *ringed);
 
-    (void)state;
     assert_true(plain && ringed);
     for (size_t i = 0; i < COUNT_OF(recordings); i++) {
         struct monitor_stats a, b;
@@ -288,7 +287,6 @@ static void check_narrow(const char *name)
 
 static void a_ring_too_small_counts_all_it_drops(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(recordings); i++) {
         check_narrow(recordings[i]);
     }

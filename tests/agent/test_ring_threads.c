@@ -173,7 +173,6 @@ static void a_producer_that_waits_loses_nothing(void **state)
         {{20000, 100000, 1000, 100, true}, 100},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct ring_stats s = run_once(&rows[i].pace, rows[i].consumer_spin);
 
@@ -187,7 +186,6 @@ static void a_slow_consumer_costs_ordinary_records_first(void **state)
     struct pace pace = {20000, 0, 1, 10000, false};
     struct ring_stats s = run_once(&pace, 20000);
 
-    (void)state;
     assert_true(s.dropped[RING_DISK] > 0);
     assert_true(s.gaps > 0);
     assert_int_equal(s.waits, 0);
@@ -199,7 +197,6 @@ static void any_pace_keeps_the_balance(void **state)
 {
     uint64_t rng = 42;
 
-    (void)state;
     for (int i = 0; i < 40; i++) {
         struct pace pace = {.records = 500 + next_random(&rng) % 3000,
                             .spin = next_random(&rng) % 3000,
@@ -233,7 +230,6 @@ static void the_first_record_wakes_whoever_sleeps(void **state)
         .ctx = &check, .raw = check_raw, .fact = check_fact, .advance = check_advance};
     struct sleeper s;
 
-    (void)state;
     assert_ok(ring_create(&s.ring, &conf));
     for (uint64_t i = 0; i < 200; i++) { /* the thread sleeps already, or not yet */
         struct raw_event raw = make_record(i, payload);
@@ -257,7 +253,6 @@ static void nothing_to_do_is_fine(void **state)
     struct pace pace = {.records = 0, .batch = 10};
     struct ring_stats s = run_once(&pace, 0);
 
-    (void)state;
     assert_int_equal(s.in, 0);
 }
 

@@ -117,7 +117,6 @@ static void totals_over_a_recording_are_exact(void **state)
 {
     struct bench *b = bench_new(false, CLK_S);
 
-    (void)state;
     feed(b, feed_early(feed_proc(EV_PROC_LAST, 2600, 8, 0)));
     feed(b, feed_early(feed_thread(EV_THREAD_LAST, 2600, 8, 80)));
     feed(b, feed_early(feed_proc(EV_PROC_START, 300, 12, 300)));
@@ -148,7 +147,6 @@ static void an_instance_is_fresh_once(void **state)
 {
     struct bench *b = bench_new(false, CLK_S);
 
-    (void)state;
     feed(b, feed_interval(0, CLK_MS));
     feed(b, feed_proc(EV_PROC_START, 10, 8, 10));
     feed(b, feed_thread(EV_THREAD_START, 10, 8, 80));
@@ -164,7 +162,6 @@ static void a_late_sample_after_the_last_row_makes_another(void **state)
 {
     struct bench *b = bench_new(false, CLK_S);
 
-    (void)state;
     feed(b, feed_interval(0, CLK_MS));
     feed(b, feed_proc(EV_PROC_START, 10, 8, 10));
     feed(b, feed_thread(EV_THREAD_START, 10, 8, 80));
@@ -182,7 +179,6 @@ static void a_gap_without_records_has_two_ticks(void **state)
 {
     struct bench *b = bench_new(false, CLK_S);
 
-    (void)state;
     feed(b, feed_interval(0, CLK_MS));
     feed(b, feed_interval(3600 * 1000 + 500, CLK_MS));
     assert_int_equal(b->n_ticks, 3);
@@ -196,7 +192,6 @@ static void fast_ticks_have_rows_of_those_only_who_did_something(void **state)
 {
     struct bench *b = bench_new(false, 10 * CLK_MS);
 
-    (void)state;
     feed(b, feed_early(feed_proc(EV_PROC_LAST, 90, 8, 0)));
     feed(b, feed_early(feed_thread(EV_THREAD_LAST, 90, 8, 80)));
     feed(b, feed_early(feed_proc(EV_PROC_LAST, 90, 12, 0)));
@@ -216,7 +211,6 @@ static void tables_make_ticks_of_their_own_and_end_with_last_rows(void **state)
     struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(9, 2, 1500)};
     struct event stop = feed_proc(EV_PROC_STOP, 2500, 9, 2);
 
-    (void)state;
     rows[0].mask = rows[1].mask = METRIC_BIT(M_PAGE_FAULTS);
     for (int i = 1; i <= 2; i++) {
         struct snapshot snap = feed_table(i * 1000, rows, (size_t)i);
@@ -262,7 +256,6 @@ static void between_tables_only_what_events_moved_has_rows(void **state)
     struct event disk = feed_disk(120, 80, 4096), stop = feed_proc(EV_PROC_STOP, 220, 9, 2);
     struct event thread = feed_thread(EV_THREAD_START, 0, 8, 80);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         rows[i].mask = METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME);
     }
@@ -419,7 +412,6 @@ static void switches_move_cpu_time_on_between_tables(void **state)
 {
     static const uint32_t stays_ms[] = {3, 40, 900};
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct switched w = {.b = bench_new(true, 10 * CLK_MS),
                              .random = seed * UINT64_C(0x9e3779b97f4a7c15),
@@ -448,7 +440,6 @@ static void up_to_ten_ticks_a_second_every_tick_is_a_table(void **state)
     struct bench *b = bench_new(true, CLK_S);
     struct snap_row row = feed_row(8, 1, -9000);
 
-    (void)state;
     table_at(b, 0, &row, 1);
     assert_err(sampler_set_pace(b->sampler, 0, CLK_S), ERR_INVALID);
     assert_ok(sampler_set_pace(b->sampler, 100 * CLK_MS, 100 * CLK_MS));
@@ -469,7 +460,6 @@ static void the_tick_of_a_table_waits_for_it(void **state)
     struct snap_row row = feed_row(8, 1, -9000);
     struct event thread = feed_thread(EV_THREAD_START, 0, 8, 80);
 
-    (void)state;
     row.mask = METRIC_BIT(M_HANDLE_COUNT);
     table_at(b, 0, &row, 1);
     aggregate_event(b->agg, &thread);
@@ -501,7 +491,6 @@ static void rows_over_the_limit_are_counted(void **state)
 {
     struct bench *b = bench_new(false, CLK_S);
 
-    (void)state;
     for (uint32_t pid = 4; pid <= 24; pid += 4) {
         feed(b, feed_early(feed_proc(EV_PROC_LAST, 90, pid, 0)));
     }
@@ -517,7 +506,6 @@ static void creation_survives_every_failing_allocation(void **state)
     struct sampler *s = NULL;
     long before = mem_live(), n = 0;
 
-    (void)state;
     for (mem_fail_after(n); sampler_create(&s, &conf); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }

@@ -78,7 +78,6 @@ static void time_between_switches_of_a_cpu_belongs_to_the_thread_put_on(void **s
     static const struct share shares[] = {
         {8, 2, 8, 0, 0, 0}, {12, 1, 5, 0, 0, 0}, {0, 2, 0, 0, 0, 0}, {NOBODY, 0, 0, 0, 0, 0}};
 
-    (void)state;
     CHECK(steps, shares);
 }
 
@@ -87,7 +86,6 @@ static void nothing_is_said_of_the_time_before_the_first_switch_and_after_the_la
     static const struct step steps[] = {{SWITCH, 100, 0, 80, 120, WAITS}};
     static const struct share shares[] = {{8, 0, 0, 0, 0, 0}, {12, 1, 0, 0, 0, 0}};
 
-    (void)state;
     CHECK(steps, shares);
 }
 
@@ -101,7 +99,6 @@ static void an_unknown_threads_time_is_nobodys_and_not_the_next_owners(void **st
     static const struct share shares[] = {
         {8, 1, 6, 0, 0, 0}, {12, 1, 3, 0, 0, 0}, {NOBODY, 1, 4, 0, 0, 0}};
 
-    (void)state;
     stages_populate(&s);
     play(&s, first, COUNT_OF(first));
     (void)stages_feed(&s, feed_thread(EV_THREAD_START, 15, 12, 999));
@@ -120,7 +117,6 @@ a_tid_reused_while_its_thread_still_runs_stays_with_the_process_that_had_it(void
                                          {SWITCH, 18, 0, 80, 0, WAITS}};
     static const struct share shares[] = {{8, 1, 4, 0, 0, 0}, {12, 1, 3, 0, 0, 0}};
 
-    (void)state;
     stages_populate(&s);
     play(&s, first, COUNT_OF(first));
     (void)stages_feed(&s, feed_thread(EV_THREAD_STOP, 12, 8, 80));
@@ -137,7 +133,6 @@ static void a_thread_told_of_while_it_runs_gets_its_time(void **state)
     static const struct step second[] = {{SWITCH, 14, 0, 999, 0, WAITS}};
     static const struct share shares[] = {{8, 0, 4, 0, 0, 0}, {NOBODY, 1, 0, 0, 0, 0}};
 
-    (void)state;
     stages_populate(&s);
     play(&s, first, COUNT_OF(first));
     (void)stages_feed(&s, feed_thread(EV_THREAD_LAST, 12, 8, 999));
@@ -156,7 +151,6 @@ static void waits_end_when_the_thread_is_readied_and_readiness_when_it_is_put_on
     };
     static const struct share shares[] = {{8, 3, 3, 0, 7, 12}, {12, 1, 4, 0, 0, 0}};
 
-    (void)state;
     CHECK(steps, shares);
 }
 
@@ -170,7 +164,6 @@ static void a_loss_mark_makes_the_time_from_switch_to_switch_uncertain(void **st
     };
     static const struct share shares[] = {{8, 3, 12, 3, 0, 0}, {12, 0, 0, 2, 0, 0}};
 
-    (void)state;
     CHECK(steps, shares);
 }
 
@@ -183,7 +176,6 @@ static void a_loss_mark_for_all_cpus_ends_what_is_open_on_each(void **state)
     };
     static const struct share shares[] = {{8, 1, 0, 5, 0, 0}, {12, 1, 0, 5, 0, 0}};
 
-    (void)state;
     CHECK(steps, shares);
 }
 
@@ -195,7 +187,6 @@ static void waits_under_way_at_a_loss_mark_are_not_counted(void **state)
     };
     static const struct share shares[] = {{8, 2, 1, 0, 0, 2}};
 
-    (void)state;
     CHECK(steps, shares);
 }
 
@@ -207,7 +198,6 @@ static void a_switch_that_takes_off_another_thread_than_was_put_on_loses_the_tim
                                         {SWITCH, 15, 0, 80, 0, WAITS}};
     static const struct share shares[] = {{8, 2, 1, 4, 0, 0}, {12, 0, 0, 0, 0, 0}};
 
-    (void)state;
     stages_populate(&s);
     play(&s, steps, COUNT_OF(steps));
     check_shares(&s, shares, COUNT_OF(shares));
@@ -224,7 +214,6 @@ static void cpus_beyond_the_limit_are_counted(void **state)
                                         {LOST_HERE, 15, UINT16_MAX, 0, 0, 0}};
     static const struct share shares[] = {{8, 0, 0, 0, 0, 0}};
 
-    (void)state;
     stages_populate(&s);
     play(&s, steps, COUNT_OF(steps));
     check_shares(&s, shares, COUNT_OF(shares));
@@ -240,7 +229,6 @@ static void interrupts_and_records_without_ids_belong_to_who_has_the_cpu(void **
     struct event dpc = feed_at(EV_DPC, 12), isr = feed_at(EV_ISR, 13);
     struct event fault = feed_at(EV_SOFT_FAULT, 14);
 
-    (void)state;
     dpc.u.interrupt.took_ns = 1000;
     isr.u.interrupt.took_ns = 300;
     stages_populate(&s);
@@ -265,7 +253,6 @@ static void an_instance_that_is_forgotten_while_it_has_a_cpu_gets_nothing(void *
     static const struct step first[] = {{SWITCH, 10, 0, 0, 80, READY}};
     static const struct step second[] = {{SWITCH, 19, 0, 80, 0, WAITS}};
 
-    (void)state;
     stages_populate(&s);
     play(&s, first, COUNT_OF(first));
     (void)stages_feed(&s, feed_proc(EV_PROC_STOP, 12, 8, 0));

@@ -54,7 +54,6 @@ static void answers_come_in_the_order_of_jobs_with_texts_of_their_own(void **sta
     struct asked asked = {.n = 0};
     struct snap_ask *a = open_ask(&asked, CLK_S);
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         size_t n = put_all(a, SNAP_JOB_LINE, 1);
 
@@ -96,7 +95,6 @@ static void a_period_has_its_time_and_no_more(void **state)
     struct asked asked = {.n = 0};
     struct snap_ask *a = open_ask(&asked, 0);
 
-    (void)state;
     assert_int_equal(put_all(a, SNAP_JOB_GAUGES, 1), SNAP_ASK_MAX);
     assert_int_equal(count_late(a), SNAP_ASK_MAX - 1);
     put_all(a, SNAP_JOB_GAUGES, 1);
@@ -113,7 +111,6 @@ static void closing_drops_what_waits(void **state)
 {
     long live = mem_live();
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         struct asked asked = {.n = 0};
         struct snap_ask *a = open_ask(&asked, CLK_S);
@@ -176,7 +173,6 @@ static void closing_does_not_wait_for_a_call_that_is_stuck(void **state)
     const struct snap_job job = {.what = SNAP_JOB_ACCOUNT};
     struct snap_ask *a;
 
-    (void)state;
     assert_ok(os_mutex_create(&s.lock));
     assert_ok(os_cond_create(&s.changed, s.lock));
     assert_ok(snap_ask_open(&a, &conf));
@@ -198,7 +194,6 @@ static void what_is_closed_in_time_is_released_at_once(void **state)
         .read = read_stuck, .release = release_stuck, .ctx = &s, .patience_ns = 60 * CLK_S};
     struct snap_ask *a;
 
-    (void)state;
     assert_ok(os_mutex_create(&s.lock));
     assert_ok(os_cond_create(&s.changed, s.lock));
     assert_ok(snap_ask_open(&a, &conf));
@@ -214,7 +209,6 @@ static void opening_survives_any_failing_allocation(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct snap_ask *a;
 

@@ -95,7 +95,6 @@ static void every_column_stands_where_the_layout_says(void **state)
     uint64_t mask = 0;
     struct buf b;
 
-    (void)state;
     make(&b, false);
     snap_walk_init(&w, b.p, b.n, BASE, false);
     assert_ok(snap_walk_next(&w, &row));
@@ -112,7 +111,6 @@ static void attributes_are_those_of_the_entry(void **state)
 {
     struct buf b;
 
-    (void)state;
     make(&b, false);
     snap_walk_init(&w, b.p, b.n, BASE, false);
     assert_ok(snap_walk_next(&w, &row));
@@ -137,7 +135,6 @@ static void process_0_is_idle_and_was_never_created(void **state)
 {
     struct buf b;
 
-    (void)state;
     make(&b, false);
     snap_walk_init(&w, b.p, b.n, BASE, false);
     assert_ok(snap_walk_next(&w, &row));
@@ -154,7 +151,6 @@ static void the_extension_is_read_only_where_it_fits_before_the_name(void **stat
     const uint64_t columns = METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_DISK_READ_BYTES) |
                              METRIC_BIT(M_DISK_WRITE_BYTES);
 
-    (void)state;
     for (int full = 0; full < 2; full++) {
         struct buf b;
 
@@ -177,7 +173,6 @@ static void class_148_gives_the_path_and_larger_threads(void **state)
 {
     struct buf b;
 
-    (void)state;
     make(&b, true);
     snap_walk_init(&w, b.p, b.n, BASE, true);
     assert_ok(snap_walk_next(&w, &row));
@@ -195,7 +190,6 @@ static void class_148_gives_the_user(void **state)
     static const uint32_t bad[] = {0, 0x34, 0x37, 0x38, 0x1ff, UINT32_MAX};
     struct snap_gen_process p = service;
 
-    (void)state;
     p.sid = system_sid;
     p.sid_n = sizeof system_sid;
     for (size_t i = 0; i <= COUNT_OF(bad); i++) {
@@ -221,7 +215,6 @@ static void threads_are_read_in_both_sizes(void **state)
     const struct snap_gen_process p = {
         .pid = 5, .created = FILETIME, .threads = one, .n_threads = COUNT_OF(one)};
 
-    (void)state;
     for (int full = 0; full < 2; full++) {
         struct snap_thread thread;
         struct buf b;
@@ -256,7 +249,6 @@ static size_t walk_all(const uint8_t *p, size_t n, bool full, enum err *end)
 
 static void every_shorter_answer_is_corrupt_or_gives_fewer_processes(void **state)
 {
-    (void)state;
     for (int full = 0; full < 2; full++) {
         struct buf b;
         enum err end;
@@ -286,7 +278,6 @@ static void lengths_that_cannot_be_are_corrupt(void **state)
         {0x40, BASE, 8}, {0x40, UINT64_MAX, 8}, {0x40, BASE + 0x300, 8},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct buf b;
         enum err end;
@@ -309,7 +300,6 @@ static void numbers_too_large_saturate(void **state)
         .pid = 5, .user = UINT64_MAX, .kernel = INT64_MAX, .created = UINT64_MAX};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     snap_gen_put(&b, BASE, false, &p, true);
     snap_walk_init(&w, b.p, b.n, BASE, false);
@@ -326,7 +316,6 @@ static void names_are_cut_between_characters_and_mended(void **state)
     const struct snap_gen_process p = {.pid = 5, .name = wide};
     struct buf b;
 
-    (void)state;
     wide[0] = 0xdc00; /* a lone surrogate */
     for (size_t i = 1; i < 299; i++) {
         wide[i] = 0x20ac;
@@ -347,7 +336,6 @@ static void columns_a_system_does_not_fill_are_found_out(void **state)
                   METRIC_BIT(M_OTHER_OPERATIONS) | METRIC_BIT(M_READ_BYTES) |
                   METRIC_BIT(M_WRITE_BYTES);
 
-    (void)state;
     for (size_t i = 0; i < METRIC_COLS; i++) {
         own.values[i] = 1;
     }

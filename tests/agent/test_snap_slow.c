@@ -119,7 +119,6 @@ static void answer_all(enum err error)
 
 static int tear_down(void **state)
 {
-    (void)state;
     snap_slow_destroy(f.slow);
     return 0;
 }
@@ -137,7 +136,6 @@ static bool has(size_t row, unsigned column)
 
 static void the_busiest_are_asked_once_a_period(void **state)
 {
-    (void)state;
     set_up(&everything, 5);
     table();
     assert_int_equal(count_jobs(SNAP_JOB_GAUGES), 2);
@@ -159,7 +157,6 @@ static void the_busiest_are_asked_once_a_period(void **state)
 
 static void gauges_stay_until_another_is_chosen(void **state)
 {
-    (void)state;
     set_up(&everything, 3);
     table();
     assert_false(has(2, M_AFFINITY_MASK));
@@ -193,7 +190,6 @@ static void a_refusal_leaves_gauges_out_and_is_counted(void **state)
         {ERR_IO, offsetof(struct snap_slow_stats, failed)},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct snap_slow_conf conf = everything;
         uint64_t n;
@@ -217,7 +213,6 @@ static void a_refusal_leaves_gauges_out_and_is_counted(void **state)
 
 static void who_is_protected_is_never_asked_again(void **state)
 {
-    (void)state;
     set_up(&everything, 2);
     table();
     assert_int_equal(count_jobs(SNAP_JOB_GAUGES), 2);
@@ -233,7 +228,6 @@ static void what_belongs_to_security_is_never_asked(void **state)
                                         "csrss.exe",         "MsMpEng.exe", "Registry",
                                         "Memory Compression"};
 
-    (void)state;
     set_up(&everything, COUNT_OF(names) + 3);
     for (size_t i = 0; i < f.n; i++) {
         fill(i);
@@ -253,7 +247,6 @@ static void what_belongs_to_security_is_never_asked(void **state)
 
 static void objects_are_asked_for_in_our_session_only(void **state)
 {
-    (void)state;
     set_up(&everything, 2);
     table();
     assert_int_equal(count_jobs(SNAP_JOB_GUI), 1);
@@ -263,7 +256,6 @@ static void objects_are_asked_for_in_our_session_only(void **state)
 
 static void the_most_handles_are_what_was_seen_or_what_the_system_says(void **state)
 {
-    (void)state;
     set_up(&everything, 2);
     table();
     assert_true(has(0, M_PEAK_HANDLE_COUNT));
@@ -291,7 +283,6 @@ static void the_most_handles_are_what_was_seen_or_what_the_system_says(void **st
 
 static void what_lived_before_is_asked_who_it_is(void **state)
 {
-    (void)state;
     set_up(&everything, 2);
     f.records = true;
     table();
@@ -318,7 +309,6 @@ static void what_lived_before_is_asked_who_it_is(void **state)
 
 static void without_records_everybody_is_asked(void **state)
 {
-    (void)state;
     set_up(&everything, 2);
     table();
     answer_all(ERR_OK);
@@ -336,7 +326,6 @@ static void a_cut_line_is_flagged(void **state)
 {
     struct snap_answer a = {.line = str_make("long"), .line_cut = true};
 
-    (void)state;
     set_up(&everything, 1);
     table();
     snap_slow_begin(f.slow);
@@ -348,7 +337,6 @@ static void a_cut_line_is_flagged(void **state)
 
 static void what_the_table_says_is_not_asked(void **state)
 {
-    (void)state;
     set_up(&everything, 1);
     fill(0);
     f.rows[0].info.user = str_make(SYSTEM);
@@ -368,7 +356,6 @@ static void what_the_table_says_is_not_asked(void **state)
 
 static void an_account_without_a_name_stays_a_sid(void **state)
 {
-    (void)state;
     set_up(&everything, 1);
     fill(0);
     f.rows[0].info.user = str_make("S-1-5-21-1-2-3");
@@ -385,7 +372,6 @@ static void accounts_beyond_the_limit_stay_sids_and_are_counted(void **state)
     static char sids[SNAP_SLOW_ACCOUNTS + 1][32];
     size_t named = 0;
 
-    (void)state;
     set_up(&everything, COUNT_OF(sids));
     f.records = true;
     for (int round = 0; round < 2; round++) {
@@ -409,7 +395,6 @@ static void without_the_wish_nobody_is_asked(void **state)
 {
     struct snap_slow_conf conf = everything;
 
-    (void)state;
     conf.users = conf.command_lines = false;
     conf.top = 0;
     set_up(&conf, 2);
@@ -428,7 +413,6 @@ static void all_are_asked_in_the_end_when_they_are_many(void **state)
 {
     size_t asked = 0;
 
-    (void)state;
     set_up(&everything, ROWS_MAX);
     for (int i = 0; i < 10; i++) {
         table();
@@ -441,7 +425,6 @@ static void all_are_asked_in_the_end_when_they_are_many(void **state)
 
 static void an_answer_about_the_dead_is_ignored(void **state)
 {
-    (void)state;
     set_up(&everything, 2);
     table();
     f.n = 1;
@@ -457,7 +440,6 @@ static void opening_survives_any_failing_allocation(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         f = (struct fixture){.n = 2};
         mem_fail_after(n);
@@ -482,7 +464,6 @@ static void more_than_the_limit_is_refused(void **state)
     struct snap_slow_conf conf = everything;
     struct snap_slow *s;
 
-    (void)state;
     conf.top = SNAP_SLOW_TOP_MAX + 1;
     assert_err(snap_slow_create(&s, &conf), ERR_RANGE);
 }

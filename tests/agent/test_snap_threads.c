@@ -305,7 +305,6 @@ static void every_allocation_may_fail(void **state)
         .pid = PID, .created = born, .threads = threads, .n_threads = 1};
     long live = mem_live();
 
-    (void)state;
     for (long n = 0; n < 6; n++) {
         struct snap_threads *t;
         struct snap_walk w;

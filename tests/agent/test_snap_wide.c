@@ -20,7 +20,6 @@ static void a_counter_goes_on_where_32_bits_wrap(void **state)
 {
     struct snap_wide *w;
 
-    (void)state;
     assert_ok(snap_wide_create(&w, 10));
     snap_wide_begin(w);
     assert_int_equal(faults(w, 1, 1, 0xfffffff0), 0xfffffff0);
@@ -37,7 +36,6 @@ static void a_pid_used_again_begins_anew(void **state)
 {
     struct snap_wide *w;
 
-    (void)state;
     assert_ok(snap_wide_create(&w, 10));
     snap_wide_begin(w);
     assert_int_equal(faults(w, 1, 1, 0xfffffff0), 0xfffffff0);
@@ -54,7 +52,6 @@ static void a_storm_of_reused_pids_mixes_nothing_up(void **state)
 {
     struct snap_wide *w;
 
-    (void)state;
     assert_ok(snap_wide_create(&w, 1000));
     for (uint64_t table = 0; table < 200; table++) {
         snap_wide_begin(w);
@@ -73,7 +70,6 @@ static void beyond_the_limit_values_stay_as_they_are(void **state)
 {
     struct snap_wide *w;
 
-    (void)state;
     assert_ok(snap_wide_create(&w, 40));
     for (int table = 0; table < 2; table++) {
         snap_wide_begin(w);
@@ -91,7 +87,6 @@ static void creation_survives_any_failing_allocation(void **state)
 {
     long live = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         struct snap_wide *w;
         enum err e;

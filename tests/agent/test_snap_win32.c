@@ -79,7 +79,6 @@ static void our_own_row_is_true(void **state)
     struct snapshot s;
     DWORD session;
 
-    (void)state;
     take(t, &s);
     assert_true(s.complete);
     row = own_row(&s);
@@ -105,7 +104,6 @@ static void the_room_for_an_answer_grows(void **state)
     struct snapshot s;
     struct live_tables *t;
 
-    (void)state;
     conf.answer_bytes = 1;
     t = open_tables(&conf);
     take(t, &s);
@@ -120,7 +118,6 @@ static void work_shows_as_the_difference_of_two_tables(void **state)
     int64_t cpu_ns, began_ns, worked_ns;
     struct snapshot s;
 
-    (void)state;
     take(t, &s);
     cpu_ns = own_row(&s)->values[M_USER_TIME] + own_row(&s)->values[M_KERNEL_TIME];
     began_ns = s.mono_ns;
@@ -145,7 +142,6 @@ static void what_a_handle_tells_comes_with_a_later_table(void **state)
     struct source_stats stats;
     struct snapshot s;
 
-    (void)state;
     while (!(line && user && mask) && os_mono_ns() < until_ns) {
         const struct snap_row *row;
         DWORD_PTR own, of_system;
@@ -179,7 +175,6 @@ static void without_the_wish_nobody_is_opened(void **state)
     struct snapshot s;
     size_t n;
 
-    (void)state;
     conf.slow = (struct snap_slow_conf){.top = 0};
     t = open_tables(&conf);
     for (int i = 0; i < 20; i++) {
@@ -202,7 +197,6 @@ static void a_full_table_says_so(void **state)
     struct live_tables *t;
     struct snapshot s;
 
-    (void)state;
     conf.processes_max = 1;
     t = open_tables(&conf);
     take(t, &s);
@@ -268,7 +262,6 @@ static void a_storm_of_processes_mixes_nothing_up(void **state)
     struct child children[AT_ONCE];
     struct snapshot s;
 
-    (void)state;
     for (int round = 0; round < CHILDREN / AT_ONCE; round++) {
         int64_t cpu_ns[AT_ONCE];
 
@@ -304,7 +297,6 @@ static void opening_survives_any_failing_allocation(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct errmsg why = {""};
         struct live_tables *t;

@@ -34,7 +34,6 @@ static void the_latest_notes_are_kept_in_order(void **state)
     struct status_keeper *k = keeper_new();
     struct status *s;
 
-    (void)state;
     for (int i = 0; i < 2 * STATUS_NOTES + 3; i++) {
         note(k, i % 2 ? LIFE_LEVEL : LIFE_SOURCE, i, i % 2 ? "odd" : "even");
         note(k, LIFE_PROCESS_START, i, "of a process");
@@ -59,7 +58,6 @@ static void a_note_that_is_too_long_is_cut_between_characters(void **state)
     char text[STATUS_TEXT + 9];
     struct status *s;
 
-    (void)state;
     for (size_t i = 0; i + 2 < sizeof text; i += 2) {
         memcpy(text + i, "\xC3\xA4", 2);
     }
@@ -93,7 +91,6 @@ static void the_last_hour_is_told_beside_all_since_the_start(void **state)
     struct status_keeper *k = keeper_new();
     struct status *s;
 
-    (void)state;
     for (int64_t minute = 0; minute <= 180; minute++) {
         reading(k, minute, minute < 10 ? 5 : minute < 170 ? 7 : 8, 0);
         s = read_of(k);
@@ -121,7 +118,6 @@ static void a_cause_is_told_and_no_second_loss(void **state)
     struct status_keeper *k = keeper_new();
     struct status *s;
 
-    (void)state;
     reading(k, 1, 3, 2);
     s = read_of(k);
     assert_int_equal(s->n_losses, 2);
@@ -138,7 +134,6 @@ static void more_rows_than_there_is_room_for_are_left_out(void **state)
     struct status_keeper *k = keeper_new();
     struct status *s;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         rows[i] =
             (struct ledger_row){str_make("a stage whose name is far too long"),
@@ -157,7 +152,6 @@ static void the_cost_is_the_mean_of_the_last_minutes(void **state)
     struct status_keeper *k = keeper_new();
     struct status *s = read_of(k);
 
-    (void)state;
     assert_int_equal(s->cost.span_ns, 0);
     mem_free(s);
     for (int64_t second = 0; second <= 1200; second++) { /* 1 % of a core, then 3 % */
@@ -190,7 +184,6 @@ static void what_is_printed_cannot_steer_a_terminal(void **state)
                        .losses = {{.missing = true, .total = 9, .hour = 4}}};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 8192);
     status_print(&text, &s);
     assert_string_equal(buf_cstr(&text),
@@ -215,7 +208,6 @@ static void what_waits_and_why_is_printed(void **state)
                        .certificate_end_ns = 9 * 24 * 3600 * CLK_S};
     struct buf text;
 
-    (void)state;
     buf_init(&text, 8192);
     status_print(&text, &s);
     assert_non_null(strstr(buf_cstr(&text), ", 3 batches wait (4 KiB): the\\x1b disk\n"));
@@ -237,7 +229,6 @@ static void the_lock_and_the_file_tell_whether_it_runs(void **state)
         {90 * CLK_S, false, false, STATUS_ENDED}, {200 * CLK_S, true, true, STATUS_RUNS},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct status s = {.written_ns = rows[i].written_ns, .running = rows[i].running};
 
@@ -255,7 +246,6 @@ static void one_of_a_thing_is_not_several(void **state)
                 {2, ", 2 batches wait", "; 2 tries failed, the last: "}};
     struct buf text;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct status s = {.queue_held = rows[i].n,
                            .certificate_end_ns = CLK_S,

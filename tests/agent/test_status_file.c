@@ -59,7 +59,6 @@ static void what_is_written_is_what_is_read(void **state)
     struct status in = full(), out;
     char dir[256];
 
-    (void)state;
     (void)support_temp_dir(dir, sizeof dir);
     assert_err(status_file_read(&out, dir), ERR_NOTFOUND);
     for (int i = 0; i < 2; i++) { /* it replaces what is there */
@@ -77,7 +76,6 @@ static void the_fullest_status_fits_the_file(void **state)
     struct status *s = mem_zalloc(sizeof *s), *out = mem_zalloc(sizeof *out);
     struct buf b;
 
-    (void)state;
     assert_non_null(s);
     assert_non_null(out);
     *s = full();
@@ -111,7 +109,6 @@ static void no_number_exceeds_what_a_double_holds(void **state)
     struct status s = full(), out;
     struct buf b;
 
-    (void)state;
     s.bytes_sent = (UINT64_C(1) << 53) + 1;
     s.queue_bytes = UINT64_C(1) << 53;
     buf_init(&b, STATUS_FILE_MAX);
@@ -132,7 +129,6 @@ static void numbers_may_be_digits_or_not(void **state)
     static const char text[] = "{\"started\": 7, \"written\": \"8\", \"processes\": \"9\"}";
     struct status out;
 
-    (void)state;
     assert_ok(status_file_parse(&out, text, strlen(text)));
     assert_true(out.started_ns == 7 && out.written_ns == 8 && out.processes == 9);
 }
@@ -142,7 +138,6 @@ static void text_that_is_no_utf_8_is_told_with_escapes(void **state)
     struct status s = full(), out = {0};
     struct buf b;
 
-    (void)state;
     (void)snprintf(s.why, sizeof s.why, "C:\\\xFF");
     buf_init(&b, STATUS_FILE_MAX);
     assert_ok(status_file_format(&b, &s));
@@ -157,7 +152,6 @@ static void every_shorter_file_is_refused(void **state)
     struct buf b;
     size_t end;
 
-    (void)state;
     buf_init(&b, STATUS_FILE_MAX);
     assert_ok(status_file_format(&b, &s));
     end = b.n;
@@ -208,7 +202,6 @@ static void what_is_not_as_expected_is_corrupt_or_skipped(void **state)
         {"{\"why\":\"\\u0000\"}", ERR_CORRUPT},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct status out;
         enum err e = status_file_parse(&out, table[i].text, strlen(table[i].text));
@@ -224,7 +217,6 @@ static void long_texts_and_lists_are_cut(void **state)
     struct status out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, STATUS_FILE_MAX);
     buf_put_str(&b, "{\"version\":\"");
     for (int i = 0; i < 200; i++) {
@@ -247,7 +239,6 @@ static void nesting_without_end_is_refused(void **state)
     char *text = mem_alloc(n);
     struct status out;
 
-    (void)state;
     assert_non_null(text);
     memset(text, '[', n);
     assert_err(status_file_parse(&out, text, n), ERR_CORRUPT);
@@ -263,7 +254,6 @@ static void a_directory_that_is_gone_is_told(void **state)
     struct status s = full();
     char dir[256];
 
-    (void)state;
     (void)support_temp_dir(dir, sizeof dir);
     support_remove_dir(dir);
     assert_true(status_file_write(dir, &s) != ERR_OK);

@@ -23,7 +23,6 @@ static void our_own_threads_are_listed_once_with_their_time(void **state)
     size_t n, n_after;
     bool cut;
 
-    (void)state;
     assert_ok(threads_read(before, COUNT_OF(before), os_listed_id(), &n, &cut));
     assert_false(cut);
     assert_true(n >= 1);
@@ -56,7 +55,6 @@ static void a_process_that_is_not_there_has_none(void **state)
     size_t n = 7;
     bool cut;
 
-    (void)state;
     assert_err(threads_read(&one, 1, 0x7ffffff3, &n, &cut), ERR_NOTFOUND);
 }
 

@@ -68,14 +68,12 @@ static struct values values;
 
 static int set_up(void **state)
 {
-    (void)state;
     values_init(&values);
     return describe_create(&describe, &(struct describe_conf){0}, NULL) != ERR_OK;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     describe_destroy(describe);
     values_fini(&values);
     return 0;
@@ -190,7 +188,6 @@ static const struct row {
 
 static void every_type_is_given_as_it_is_meant(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct event_bytes e =
             event_make(rows[i].fields, rows[i].n_fields, rows[i].payload, rows[i].n);
@@ -211,7 +208,6 @@ static void provider_group_and_name_come_with_the_record(void **state)
     struct event_bytes e = event_make(BYTES("v\0\x04"), BYTES("\x01"));
     struct described d;
 
-    (void)state;
     describe_name(describe, &e.raw, &d);
     assert_true(str_eq(d.provider, str_make("Vendor.Tool")));
     assert_true(str_eq(d.name, str_make("Event")));
@@ -222,7 +218,6 @@ static void provider_group_and_name_come_with_the_record(void **state)
 
 static void every_shorter_payload_is_damaged_and_groups_are_closed(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t n = 0; n < rows[i].n; n++) {
             uint8_t *exact = mem_dup(rows[i].payload, n);
@@ -244,7 +239,6 @@ static void trailing_bytes_are_told(void **state)
     const struct value_sink sink = values_sink(&values);
     struct described d;
 
-    (void)state;
     assert_ok(describe_values(describe, &e.raw, &sink, &d));
     assert_int_equal(d.left, 2);
     event_free(&e);
@@ -252,7 +246,6 @@ static void trailing_bytes_are_told(void **state)
 
 static void every_shorter_schema_is_damaged_or_smaller(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t n = 0; n < rows[i].n_fields; n++) {
             struct event_bytes e = event_make(rows[i].fields, n, rows[i].payload, rows[i].n);
@@ -272,7 +265,6 @@ static void every_shorter_chain_of_items_is_survived(void **state)
     const struct row *row = &rows[COUNT_OF(rows) - 1];
     struct event_bytes e = event_make(row->fields, row->n_fields, row->payload, row->n);
 
-    (void)state;
     for (size_t n = 0; n < e.raw.ext_n; n++) {
         const struct value_sink sink = values_sink(&values);
         struct raw_event raw = e.raw;
@@ -291,7 +283,6 @@ static void every_shorter_chain_of_items_is_survived(void **state)
 
 static void unknown_types_are_damage(void **state)
 {
-    (void)state;
     for (unsigned in = 26; in < 32; in++) {
         uint8_t fields[] = {'v', 0, (uint8_t)in};
         struct event_bytes e = event_make(fields, sizeof fields, BYTES("\0\0\0\0"));
@@ -327,7 +318,6 @@ static enum err nested(unsigned depth)
 
 static void structs_nest_up_to_a_limit(void **state)
 {
-    (void)state;
     assert_ok(nested(15));
     assert_err(nested(16), ERR_CORRUPT);
     assert_err(nested(200), ERR_CORRUPT);
@@ -343,7 +333,6 @@ static void arrays_of_nothing_end(void **state)
     const struct value_sink sink = values_sink(&values);
     struct described d;
 
-    (void)state;
     assert_err(describe_values(describe, &e.raw, &sink, &d), ERR_CORRUPT);
     assert_true(values.n < 200000);
     assert_int_equal(values.depth, 0);
@@ -357,7 +346,6 @@ static void too_many_fields_are_damage(void **state)
     struct described d;
     struct buf fields;
 
-    (void)state;
     buf_init(&fields, RECORD_MAX);
     for (unsigned i = 0; i < SCHEMA_FIELDS_MAX + 1; i++) {
         buf_put(&fields, "v\0\0", 3);

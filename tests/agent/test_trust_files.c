@@ -70,7 +70,6 @@ static void a_first_identity_makes_its_directories(void **state)
     struct identity a;
     struct errmsg why = {""};
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(sub, sizeof sub, "%s/tls", dir);
     places_in(&p, sub);
@@ -97,7 +96,6 @@ static void preparing_leaves_a_change_under_way_alone(void **state)
     uint8_t *text;
     size_t n;
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     places_in(&p, dir);
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
@@ -120,7 +118,6 @@ static void what_was_there_is_kept_when_asked(void **state)
     struct identity a, b;
     struct errmsg why = {""};
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     places_in(&p, dir);
     (void)snprintf(old[0], sizeof old[0], "%s.old", p.ca);
@@ -162,7 +159,6 @@ static void every_state_of_a_change_is_mended(void **state)
     struct places p, fresh;
     struct identity a, b;
 
-    (void)state;
     identity_make(&a, pki, NULL);
     identity_make(&b, foreign, NULL);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -203,7 +199,6 @@ static void what_does_not_fit_changes_nothing(void **state)
     struct host h;
     struct errmsg why = {""};
 
-    (void)state;
     host_init(&h, pki);
     mixed = (struct identity){.key = h.a.key, .der = h.b.der}; /* the key of another certificate */
     assert_err(identity_install(&mixed, pki, &h.p.files, false, &why), ERR_TRUST);
@@ -223,7 +218,6 @@ static void another_authority_joins_those_there(void **state)
     uint8_t *before, *after;
     size_t before_n, after_n;
 
-    (void)state;
     host_init(&h, foreign);
     assert_ok(os_read_file(&before, &before_n, h.p.ca, 8192));
     assert_ok(identity_install(&h.a, pki, &h.p.files, false, &why)); /* is there already */
@@ -248,7 +242,6 @@ static void a_place_that_cannot_be_written_is_told(void **state)
     struct places p;
     struct errmsg why = {""};
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(file, sizeof file, "%s/file", dir);
     assert_ok(os_write_file(file, "x", 1, false));
@@ -265,7 +258,6 @@ static void running_out_of_memory_changes_nothing_or_all(void **state)
     struct errmsg why = {""};
     enum err e = ERR_NOMEM;
 
-    (void)state;
     host_init(&h, pki);
     for (long i = 0; e; i++) {
         mem_fail_after(i);
@@ -280,7 +272,6 @@ static void running_out_of_memory_changes_nothing_or_all(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, &foreign);
     return 0;
 }

@@ -121,7 +121,6 @@ static void a_kill_at_any_call_leaves_one_pair_whole(void **state)
 {
     int result = -1, counted = 0;
 
-    (void)state;
     for (long calls = 1; result < 0; calls++) {
         bool wanted;
 
@@ -143,7 +142,6 @@ static void a_kill_while_mending_is_mended_too(void **state)
 {
     int result = -1;
 
-    (void)state;
     for (long calls = 1; result < 0; calls += 29) {
         begin();
         result = run_for(change, calls);
@@ -157,7 +155,6 @@ static void a_kill_while_mending_is_mended_too(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     pki = certs_create();
     foreign = certs_create();
     identity_make(&first, pki, NULL);
@@ -167,7 +164,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     identity_free(&first);
     identity_free(&second);
     certs_destroy(pki);

@@ -26,7 +26,6 @@ static void batches_arrive_in_order_and_leave_the_queue(void **state)
     struct link *l = link_new(c);
     struct uplink_status s;
 
-    (void)state;
     link_put(l, 1, "a");
     link_put(l, 2, "b");
     link_start(l);
@@ -50,7 +49,6 @@ static void a_busy_collector_is_asked_again(void **state)
     static const enum rpc_code codes[] = {RPC_RESOURCE_EXHAUSTED, RPC_UNAVAILABLE, RPC_INTERNAL,
                                           RPC_FAILED_PRECONDITION};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         struct ingest *c = ingest_create(link_tls.server);
         struct link *l = link_new(c);
@@ -78,7 +76,6 @@ static void a_refused_batch_is_set_aside_and_the_next_goes_on(void **state)
     static const enum rpc_code codes[] = {RPC_INVALID_ARGUMENT, RPC_PERMISSION_DENIED,
                                           RPC_OUT_OF_RANGE};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
         struct ingest *c = ingest_create(link_tls.server);
         struct link *l = link_new(c);
@@ -107,7 +104,6 @@ static void what_is_stored_already_is_acknowledged_without_sending(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     c->hello.last_seq = 2;
     link_put(l, 1, "a");
     link_put(l, 2, "b");
@@ -124,7 +120,6 @@ static void a_batch_over_the_collectors_limit_is_set_aside(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     c->hello.max_message = 3;
     link_put(l, 1, "abcd");
     link_put(l, 2, "b");
@@ -141,7 +136,6 @@ static void silence_is_filled_with_heartbeats(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     l->conf.heartbeat_ns = 5 * CLK_MS;
     link_start(l);
     (void)link_wait(l, has_beaten);
@@ -157,7 +151,6 @@ static void a_heartbeat_tells_the_next_number_also_after_a_refused_batch(void **
     struct link *l = link_new(c);
     static const char huge[2 << 20];
 
-    (void)state;
     link_put(l, 1, "a");
     assert_err(queue_put(l->queue, 2, huge, sizeof huge, true), ERR_FULL);
     l->conf.heartbeat_ns = 5 * CLK_MS;
@@ -185,7 +178,6 @@ static void several_batches_are_under_way(void **state)
 {
     static const uint32_t allowed[] = {0, 1, 2, 4, 9};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(allowed); i++) {
         size_t want = allowed[i] == 0 ? 1 : allowed[i] > 4 ? 4 : allowed[i];
         struct ingest *c = ingest_create(link_tls.server);
@@ -215,7 +207,6 @@ static void a_busy_collector_is_left_alone_for_as_long_as_it_says(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     c->refuse = RPC_RESOURCE_EXHAUSTED;
     c->refuse_first = 'a';
     c->refuse_times = 1;
@@ -233,7 +224,6 @@ static void each_exchange_tells_how_long_the_last_one_took(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     l->conf.heartbeat_ns = 5 * CLK_MS;
     c->hello.received_ns = 1;
     link_start(l);
@@ -255,7 +245,6 @@ static void stopping_does_not_wait_for_a_call_beyond_its_moment(void **state)
     struct link *l = link_new(c);
     int64_t begun_ns;
 
-    (void)state;
     c->mute = INGEST_IGNORE;
     link_put(l, 1, "a");
     link_start(l);
@@ -275,7 +264,6 @@ static void the_next_address_is_tried(void **state)
     struct ingest *dead = ingest_create(link_tls.server), *c = ingest_create(link_tls.server);
     struct link *l = link_new(dead);
 
-    (void)state;
     (void)snprintf(l->addresses[1], sizeof l->addresses[1], "127.0.0.1:%u", ingest_port(c));
     l->conf.n_addresses = 2;
     ingest_destroy(dead);
@@ -292,7 +280,6 @@ static void a_restarted_collector_gets_the_rest(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     link_put(l, 1, "a");
     link_start(l);
     (void)link_wait(l, link_acknowledged);
@@ -313,7 +300,6 @@ static void a_stranger_is_told_so_with_a_remedy(void **state)
     struct link *l = link_new(c);
     struct uplink_status s;
 
-    (void)state;
     l->conf.tls = link_tls.stranger;
     link_put(l, 1, "a");
     link_start(l);
@@ -343,7 +329,6 @@ static void who_is_refused_waits_for_a_moment_to_come(void **state)
     struct link *l = link_new(c);
     int64_t end_ns;
 
-    (void)state;
     wait_of_queue = l->conf.outbox.wait;
     l->conf.outbox.wait = wait_counted;
     l->conf.tls = link_tls.stranger;
@@ -365,7 +350,6 @@ static void a_clone_keeps_its_batches_and_says_what_to_do(void **state)
     struct link *l = link_new(c);
     struct uplink_status s;
 
-    (void)state;
     c->clones = 2;
     link_put(l, 1, "a");
     link_start(l);
@@ -395,7 +379,6 @@ static void a_new_certificate_begins_a_new_connection(void **state)
     int64_t end_ns = os_mono_ns() + LINK_LONG_NS;
     unsigned hellos = 0;
 
-    (void)state;
     link_put(l, 1, "a");
     link_put(l, 2, "b");
     link_start(l);
@@ -423,7 +406,6 @@ static void starting_survives_every_failing_allocation(void **state)
     struct errmsg why = {""};
     long n = 0;
 
-    (void)state;
     for (mem_fail_after(n); uplink_start(&l->uplink, &l->conf, &why); mem_fail_after(++n)) {
         assert_string_not_equal(why.text, "collector.addresses: ");
         why.text[0] = '\0';

@@ -36,7 +36,6 @@ static void a_collector_that_is_restarted_often_costs_no_batch(void **state)
     struct uplink_status s;
     unsigned restarts = 0;
 
-    (void)state;
     c->hello.max_in_flight = 2;
     c->decide = break_often;
     c->ctx = &f;
@@ -113,7 +112,6 @@ static void free_unheard(struct ingest *c)
 /* Answers that do not come end the connection at the second in a row, so there are breaks too. */
 static void whatever_a_collector_does_each_batch_ends_taken_or_set_aside(void **state)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 6; seed++) {
         struct moody m = {.random = seed * 0x9e3779b97f4a7c15u};
         struct ingest *c = ingest_create(link_tls.server);
@@ -157,7 +155,6 @@ static void two_answers_that_do_not_come_end_the_connection(void **state)
     struct ingest *c = ingest_create(link_tls.server);
     struct link *l = link_new(c);
 
-    (void)state;
     l->conf.call_ns = 50 * CLK_MS;
     c->silent_hellos = 2;
     link_put(l, 1, "a");
@@ -225,7 +222,6 @@ static struct uplink_status wait_for_hellos(struct link *l, struct ingest *c, un
  * to blame. */
 static void a_collector_that_breaks_under_every_batch_gets_them_all_once_it_is_mended(void **state)
 {
-    (void)state;
     for (unsigned n = 1; n <= 12; n += 11) { /* fewer and more than there are hands */
         struct ingest *c = fragile_create();
         struct link *l = link_new(c);
@@ -266,7 +262,6 @@ static void a_state_that_lasts_is_told_once(void **state)
     struct uplink_status first, s;
     unsigned breaks = 0;
 
-    (void)state;
     l->conf.call_ns = 50 * CLK_MS;
     l->conf.pause_max_ns = 50 * CLK_MS;
     c->mute = INGEST_IGNORE;
@@ -295,7 +290,6 @@ static void a_collector_that_holds_batches_unanswered_is_failing_until_it_answer
     struct link *l = link_new(c);
     struct uplink_status s;
 
-    (void)state;
     l->conf.call_ns = 500 * CLK_MS;
     c->hello.max_in_flight = 4;
     c->mute = INGEST_IGNORE;
@@ -327,7 +321,6 @@ static void pauses_grow_while_no_batch_gets_through(void **state)
     struct link *l = link_new(c);
     int64_t at_ns[5], least_ns = 100 * CLK_MS;
 
-    (void)state;
     put_large(l, 1);
     link_start(l);
     for (unsigned i = 0; i < COUNT_OF(at_ns); i++) {
@@ -349,7 +342,6 @@ static void a_batch_that_breaks_connections_while_others_get_through_is_set_asid
     struct uplink_status s;
     uint64_t seq = 0, resent = 0;
 
-    (void)state;
     l->conf.pause_max_ns = 50 * CLK_MS;
     l->conf.doubt_ns = CLK_MS;
     link_put(l, ++seq, "a");
@@ -380,7 +372,6 @@ static void what_may_be_bad_luck_is_given_time(void **state)
     struct uplink_status s;
     uint64_t seq = 0, resent = 0;
 
-    (void)state;
     l->conf.pause_max_ns = 20 * CLK_MS;
     l->conf.doubt_ns = LINK_LONG_NS;
     put_large(l, ++seq);

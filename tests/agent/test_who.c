@@ -40,7 +40,6 @@ static void a_pattern_that_fits_no_name_is_refused(void **state)
 {
     static const char *const wrong[] = {"", "/usr/bin/vault", "C:\\x\\*.exe"};
 
-    (void)state;
     assert_ok(process_filter_check_name("v*.exe"));
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct process_filter_conf conf = {.except = {.names = &wrong[i], .n_names = 1}};
@@ -81,7 +80,6 @@ static void lists_say_who_is_wanted(void **state)
          false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (ask(&rows[i].conf, rows[i].p) != rows[i].wanted) {
             fail_msg("row %zu", i);
@@ -107,7 +105,6 @@ static void a_name_is_taken_without_its_folder_and_in_either_case(void **state)
         {"bash", "dir/", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct process_filter_conf conf = {.only = {.names = &rows[i].pattern, .n_names = 1}};
         struct process p = {9, 1, rows[i].name, ""};
@@ -135,7 +132,6 @@ static void whose_name_may_be_cut_is_held_back_when_its_end_could_say_no(void **
         {"*-helper.exe", "WindowsCore.exe", "", 1, true},        /* and so are those of Windows */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct process_filter_conf conf = {.except = {.names = &rows[i].pattern, .n_names = 1}};
         struct process p = {9, rows[i].parent, rows[i].name, ""};
@@ -176,7 +172,6 @@ static void who_calls_itself_so_is_left_out_too(void **state)
     };
     static const char *const pattern = "vault*";
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct process_filter_conf conf = {.except = {.names = &pattern, .n_names = 1}};
         struct process p = {9, 1, rows[i].name, rows[i].command_line};
@@ -212,7 +207,6 @@ static void the_systems_own_processes_are_known(void **state)
     };
     struct process_filter_conf conf = {.except_system = true};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (ask(&conf, &rows[i].p) == rows[i].system) {
             fail_msg("%u %s", rows[i].p.pid, rows[i].p.name);
@@ -225,7 +219,6 @@ static void the_idle_process_has_a_name(void **state)
     static const char *const names[] = {"idle"};
     struct process_filter_conf conf = {.except = {.names = names, .n_names = 1}};
 
-    (void)state;
     assert_false(ask(&conf, &idle));
     assert_true(ask(&conf, &shell));
 }
@@ -245,7 +238,6 @@ static void the_same_process_gets_the_same_answer(void **state)
     uint32_t dice = 12345;
     struct process_filter *w;
 
-    (void)state;
     assert_ok(process_filter_create(&w, &conf));
     for (int round = 0; round < 20000; round++) {
         uint32_t pid, name;
@@ -276,7 +268,6 @@ static void too_many_and_empty_ones_are_refused(void **state)
     struct process_filter_conf conf = {.only = {.pids = pids, .n_pids = PROCESS_FILTER_PIDS_MAX}};
     struct process_filter *w;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         names[i] = "x";
     }
@@ -301,7 +292,6 @@ static void numbers_are_read_strictly(void **state)
         "", "x", "-1", "+1", " 1", "1 ", "1x", "4294967296", "99999999999999999999"};
     uint32_t pid = 7;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_err(process_filter_parse_pid(&pid, bad[i]), ERR_INVALID);
     }
@@ -320,7 +310,6 @@ static void creation_survives_every_failing_allocation(void **state)
     long before = mem_live(), n = 0;
     struct process_filter *w;
 
-    (void)state;
     for (mem_fail_after(n); process_filter_create(&w, &conf); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }

@@ -75,7 +75,6 @@ static void every_value_stands_in_a_line_of_its_process_and_tick(void **state)
 {
     char out[4096];
 
-    (void)state;
     print(out, sizeof out, false);
     assert_string_equal(
         out,
@@ -98,7 +97,6 @@ static void programs_get_the_same_as_json(void **state)
 {
     char out[4096];
 
-    (void)state;
     print(out, sizeof out, true);
     assert_non_null(strstr(out, "{\"type\": \"batch\", \"seq\": 7, \"bytes\": 321, "));
     assert_non_null(strstr(out, "\"command_line\": \"a \\\"b\\\"\\u001b[2J\""));

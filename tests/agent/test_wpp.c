@@ -18,14 +18,12 @@ static struct values values;
 
 static int set_up(void **state)
 {
-    (void)state;
     values_init(&values);
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     values_fini(&values);
     return 0;
 }
@@ -135,7 +133,6 @@ static const struct row {
 
 static void arguments_and_text_come_by_the_message_file(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         size_t left;
 
@@ -148,7 +145,6 @@ static void arguments_and_text_come_by_the_message_file(void **state)
 
 static void every_shorter_payload_is_damaged(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t n = 0; n < rows[i].n; n++) {
             uint8_t *exact = mem_dup(rows[i].payload, n);
@@ -165,7 +161,6 @@ static void an_unknown_kind_ends_the_arguments(void **state)
 {
     size_t left;
 
-    (void)state;
     assert_ok(read_one("%10!d! %11!s!", "a, ItemUChar -- 10\nb, ItemWhat -- 11\n",
                        message(10, BYTES("\x05xyz")), &left));
     assert_string_equal(buf_cstr(&values.text), "a=5 Message='5 <missing>' Rest=#78797a");
@@ -179,7 +174,6 @@ static void without_a_file_there_is_the_payload(void **state)
     struct describe *d;
     struct described out;
 
-    (void)state;
     raw.has_sequence = raw.has_component = true;
     raw.sequence = 7;
     raw.component = 12;
@@ -196,7 +190,6 @@ static void pointers_are_as_wide_as_the_record_says(void **state)
     struct raw_event raw = message(10, BYTES("\x01\0\0\x80"));
     size_t left;
 
-    (void)state;
     raw.pointer_size = 4;
     assert_ok(read_one("%10!p!", "p, ItemPtr -- 10\n", raw, &left));
     assert_string_equal(buf_cstr(&values.text), "p=0x80000001 Message='80000001'");
@@ -223,7 +216,6 @@ static void files_are_read_for_what_they_hold(void **state)
         {"00000001-0002-0003-0405-060708090x0b c\n", 0, 1},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(files); i++) {
         uint64_t messages, damaged;
         struct tmf *t;
@@ -243,7 +235,6 @@ static void every_shorter_file_is_survived(void **state)
         SECTION "#typev queue_c7 10 \"%0%10!d! %11!s!\" //   LEVEL=ERROR FLAGS=IO FUNC=Read\n{\n"
                 "f(a, b), ItemLong -- 10\nname, ItemListLong(a,b=5) -- 11\n}\n";
 
-    (void)state;
     for (size_t n = 0; n < sizeof file - 1; n++) {
         char *exact = mem_dup(file, n);
         struct tmf *t;
@@ -261,7 +252,6 @@ static void too_many_arguments_and_too_long_lines_are_damage(void **state)
     struct buf file;
     struct tmf *t;
 
-    (void)state;
     buf_init(&file, (size_t)1 << 20);
     buf_put_str(&file, SECTION "#typev a 10 \"x\"\n{\n");
     for (unsigned i = 0; i <= TMF_ITEMS_MAX; i++) {
@@ -284,7 +274,6 @@ static void wide_formats_are_cut(void **state)
 {
     size_t left;
 
-    (void)state;
     assert_ok(read_one("%10!999999999d!", "a, ItemLong -- 10\n", message(10, BYTES("\x01\0\0\0")),
                        &left));
     assert_in_range(values.text.n, 1000, 2000);
@@ -302,7 +291,6 @@ static void a_directory_is_read_with_every_allocation_failing_in_turn(void **sta
     long held = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     (void)support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/driver.tmf", dir);
     assert_ok(os_write_file(path, file, sizeof file - 1, false));
@@ -333,7 +321,6 @@ static void a_missing_directory_is_told(void **state)
     struct describe *d;
     struct errmsg why = {""};
 
-    (void)state;
     assert_err(describe_create(&d, &conf, &why), ERR_NOTFOUND);
     assert_non_null(strstr(why.text, "/nonexistent/tmf"));
 }

@@ -259,7 +259,6 @@ static void every_acknowledged_event_is_journalled_once_after_every_kill(void **
     unsigned lives = kills ? (unsigned)strtoul(kills, NULL, 10) : 20;
     struct fleetgen *gen[HOSTS];
 
-    (void)state;
     rng = seed ? strtoull(seed, NULL, 10) : 1;
     begin_anew();
     for (uint32_t h = 0; h < HOSTS; h++) {

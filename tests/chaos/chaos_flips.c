@@ -676,7 +676,6 @@ static void a_flipped_bit_changes_no_answer_without_a_word(void **state)
     const char *only = getenv("PROCFLEET_KINDS");
     unsigned n = flips ? (unsigned)strtoul(flips, NULL, 10) : 16;
 
-    (void)state;
     rng = seed ? strtoull(seed, NULL, 10) : 1;
     print_message("seed %llu, %u places of each kind\n", (unsigned long long)rng, n);
     fill();

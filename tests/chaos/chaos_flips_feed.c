@@ -183,7 +183,6 @@ static void a_flipped_bit_in_the_journal_is_told_and_gives_no_number_twice(void 
     size_t whole, missing, lost = 0;
     unsigned found = 0;
 
-    (void)state;
     j = journal();
     for (unsigned i = 0; i < RECORDS; i++) {
         append(j, i, &r);
@@ -238,7 +237,6 @@ static void every_flipped_bit_of_a_subscription_is_found(void **state)
                                            .created_ns = 1,
                                            .polled_ns = 2};
 
-    (void)state;
     assert_ok(subscriptions_file_write(fio_unsynced(), dir, &in));
     keep();
     for (unsigned i = 0; i < places; i++) {
@@ -256,7 +254,6 @@ static void a_flipped_bit_hides_no_other_host(void **state)
 {
     struct forgotten *f;
 
-    (void)state;
     assert_ok(forgotten_open(&f, fio_unsynced(), dir, NULL));
     for (uint8_t i = 1; i < 30; i++) {
         assert_ok(forgotten_add(f, &(struct uuid){{i}}));
@@ -283,7 +280,6 @@ static void ticket_keys_with_a_flipped_bit_open_no_ticket(void **state)
     char path[400];
     size_t content;
 
-    (void)state;
     path_in(path, "ticket.keys");
     assert_ok(tls_ticket_open(&t, path, NOW_NS, NULL));
     assert_ok(tls_ticket_seal(t, binding, NOW_NS, sealed, 64));
@@ -306,7 +302,6 @@ static void ticket_keys_with_a_flipped_bit_open_no_ticket(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < n_files; i++) {
         mem_free(files[i].p);
     }

@@ -66,7 +66,6 @@ static int setup(void **state)
     uint64_t number;
     size_t n;
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(quarantine, sizeof quarantine, "%s/" DEAD_LETTER_DIR, dir);
     for (unsigned run = 0; run < RUNS; run++) {
@@ -94,7 +93,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < rest.n_files; i++) {
         mem_free(rest.p[i]);
     }
@@ -200,7 +198,6 @@ static void every_flipped_bit_costs_what_it_is_in_and_is_counted(void **state)
     const char *text = getenv("PROCFLEET_FLIPS");
     size_t flips = text ? strtoul(text, NULL, 10) : FLIPS, segments = 0, others = 0;
 
-    (void)state;
     for (size_t i = 0; i < rest.n_files; i++) {
         segments += strstr(rest.path[i], ".seg") != NULL;
         others += strstr(rest.path[i], "batch-") || strstr(rest.path[i], "mark");
@@ -215,7 +212,6 @@ static void every_flipped_bit_costs_what_it_is_in_and_is_counted(void **state)
 /* Behind it nothing in the file says that something is missing. */
 static void the_header_of_each_files_last_record_is_missed(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < rest.n_files; i++) {
         size_t last = 0;
 

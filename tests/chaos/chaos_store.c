@@ -319,7 +319,6 @@ static void every_acknowledged_batch_is_there_once_after_every_kill(void **state
     unsigned all = kills ? (unsigned)strtoul(kills, NULL, 10) : 40;
     unsigned long acks = 0;
 
-    (void)state;
     rng = seed ? strtoull(seed, NULL, 10) : 1;
     for (unsigned done = 0; done < all; done += LIVES) {
         acks += many_lives(all - done < LIVES ? all - done : LIVES);

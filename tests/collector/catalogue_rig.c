@@ -24,7 +24,6 @@ int catalogue_rig_setup(void **state)
     struct manifest_conf conf = {support_temp_dir(catalogue_rig.dir, sizeof catalogue_rig.dir),
                                  fio_unsynced()};
 
-    (void)state;
     (void)snprintf(catalogue_rig.cat_dir, sizeof catalogue_rig.cat_dir, "%s/catalogue",
                    catalogue_rig.dir);
     assert_ok(manifest_open(&catalogue_rig.m, &conf, NULL));
@@ -36,7 +35,6 @@ int catalogue_rig_setup(void **state)
 
 int catalogue_rig_teardown(void **state)
 {
-    (void)state;
     catalogue_close(catalogue_rig.c);
     catalogue_rig.c = NULL;
     manifest_close(catalogue_rig.m);

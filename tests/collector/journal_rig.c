@@ -124,14 +124,12 @@ uint64_t journal_rig_last(struct journal *j, const char *name)
 
 int journal_rig_setup(void **state)
 {
-    (void)state;
     support_temp_dir(journal_rig_dir, sizeof journal_rig_dir);
     return 0;
 }
 
 int journal_rig_teardown(void **state)
 {
-    (void)state;
     support_remove_dir(journal_rig_dir);
     return 0;
 }

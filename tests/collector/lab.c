@@ -285,7 +285,6 @@ static bool sealing;
 
 int lab_seal_all(void **state)
 {
-    (void)state;
     sealing = true;
     return 0;
 }

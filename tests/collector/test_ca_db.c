@@ -105,7 +105,6 @@ static void a_token_works_once(void **state)
     struct pki_token t;
     struct net_identity a = agent("web-01", 1, 1), b = agent("web-02", 2, 1);
 
-    (void)state;
     t = token(&rig, "", false);
     assert_ok(check(&rig, &t, "web-01", NOW));
     assert_ok(ca_token_enroll(rig.reg, &t, &a, NOW, &rig.why));
@@ -121,7 +120,6 @@ static void tokens_are_refused_for_a_reason(void **state)
     struct pki_token t, fitting, wrong;
     char id[17];
 
-    (void)state;
     t = token(&rig, "web-*", false);
     assert_err(check(&rig, &t, "db-01", NOW), ERR_REFUSED);
     assert_err(check(&rig, &t, "web-01", NOW + 3600 * CLK_S), ERR_TIMEOUT);
@@ -149,7 +147,6 @@ static void the_secret_of_a_token_is_written_nowhere(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     t = token(&rig, "", false);
     for (size_t i = 0; i < sizeof t.secret; i++) {
         snprintf(secret + 2 * i, 3, "%02x", t.secret[i]);
@@ -168,7 +165,6 @@ static void a_name_that_another_host_has_needs_a_token_for_it(void **state)
     struct net_identity first = agent("web-01", 1, 1), second = agent("web-01", 2, 1);
     bool had;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &first, NOW, &rig.why));
     plain = token(&rig, "", false);
     assert_err(check(&rig, &plain, "web-01", NOW), ERR_ACCESS);
@@ -201,7 +197,6 @@ static void a_name_is_free_again_when_its_holder_is_revoked_or_over(void **state
     struct ca_cert_meant m;
     struct net_identity first = agent("web-01", 1, 1), late = agent("web-02", 2, 1);
 
-    (void)state;
     late.not_after_ns = NOW - 1;
     assert_ok(ca_cert_issued(rig.reg, &first, NOW, &rig.why));
     assert_ok(ca_cert_issued(rig.reg, &late, NOW, &rig.why));
@@ -232,7 +227,6 @@ static void revocation_reaches_what_the_words_mean(void **state)
         {"collector", ERR_INVALID, false, false, false, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct net_identity a1 = agent("web-01", 1, 1), a2 = agent("web-01", 1, 2),
                             b = agent("web-02", 2, 1), u = user("alice", 1),
@@ -270,7 +264,6 @@ static void a_name_that_begins_anothers_fingerprint_means_several(void **state)
                         alone = agent("0909beef", 3, 1);
     struct ca_cert_meant m;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_cert_issued(rig.reg, &b, NOW, &rig.why));
     assert_ok(ca_cert_issued(rig.reg, &alone, NOW, &rig.why));
@@ -288,7 +281,6 @@ static void what_the_book_never_saw_can_be_revoked_whole(void **state)
     struct ca_cert_meant m;
     char digits[65] = "";
 
-    (void)state;
     assert_ok(
         ca_cert_revoke(rig.reg, "07010000-0000-0000-0000-000000000000", "", NOW, &m, &rig.why));
     assert_int_equal(m.valid, 0);
@@ -306,7 +298,6 @@ static void what_is_issued_after_a_revocation_comes_in(void **state)
     struct net_identity old = agent("web-01", 1, 1), new = agent("web-01", 1, 2);
     struct ca_cert_meant m;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &old, NOW, &rig.why));
     assert_ok(ca_cert_revoke(rig.reg, "web-01", "", NOW, &m, &rig.why));
     assert_ok(ca_cert_issued(rig.reg, &new, NOW, &rig.why));
@@ -323,7 +314,6 @@ static void a_renewal_does_not_outrun_a_revocation(void **state)
     struct net_identity a = agent("web-01", 1, 1), next = agent("web-01", 1, 2);
     bool changed;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_cert_may_renew(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_cert_revoke(rig.other, "web-01", "stolen", NOW, &m, &rig.why));
@@ -341,7 +331,6 @@ static void another_process_revokes_and_the_refresh_tells(void **state)
     struct ca_cert_meant m;
     bool changed = true;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_db_refresh(rig.reg, &changed, &rig.why));
     assert_false(changed);
@@ -360,7 +349,6 @@ static void a_revocation_read_while_writing_is_told_as_well(void **state)
     struct ca_cert_meant m;
     bool changed = true;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_db_refresh(rig.reg, &changed, &rig.why));
     assert_ok(ca_cert_revoke(rig.other, "web-01", "", NOW, &m, &rig.why));
@@ -377,7 +365,6 @@ static void a_token_is_good_the_moment_it_is_made(void **state)
     struct pki_token t;
     struct ca_token_grant g;
 
-    (void)state;
     t = token(&rig, "", false);
     held = rig.other; /* has not read it yet */
     assert_ok(ca_token_check(held, &g, &t, "web-01", NOW, &rig.why));
@@ -411,7 +398,6 @@ static void a_token_taken_by_many_at_once_is_given_to_one(void **state)
     struct pki_token t;
     unsigned won = 0;
 
-    (void)state;
     t = token(&rig, "", false);
     for (unsigned i = 0; i < N; i++) {
         char name[16];
@@ -441,7 +427,6 @@ static void a_damaged_book_refuses_to_open_and_keeps_what_is_known(void **state)
     size_t n;
     bool changed;
 
-    (void)state;
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_cert_revoke(rig.reg, "web-01", "", NOW, &m, &rig.why));
     assert_ok(ca_cert_issued(rig.other, &b, NOW, &rig.why));
@@ -463,7 +448,6 @@ static void tidying_takes_out_what_is_over_and_nothing_else(void **state)
     struct net_identity stolen = agent("host-0", 0, 0), late;
     size_t recent;
 
-    (void)state;
     for (unsigned i = 0; i < HOSTS * EACH; i++) { /* renewed each day, two days of life */
         char name[16];
         struct net_identity who;
@@ -517,7 +501,6 @@ static void a_revocation_outlives_the_certificates_line(void **state)
     struct ca_cert_meant m;
     struct net_identity stolen = agent("host-0", 1, 0);
 
-    (void)state;
     stolen.not_after_ns = NOW + DAY;
     assert_ok(ca_cert_issued(rig.reg, &stolen, NOW, &rig.why));
     assert_ok(ca_cert_revoke(rig.reg, "0100abcdef", "", NOW, &m, &rig.why));
@@ -538,7 +521,6 @@ static void tidying_keeps_what_an_enrolment_says_beside_its_certificate(void **s
     char text[PKI_TOKEN_TEXT];
     struct pki_token t, again;
 
-    (void)state;
     assert_ok(ca_token_make(rig.reg, &what, pin, text, &rig.why));
     assert_ok(pki_token_parse(&t, text));
     first.not_after_ns = NOW + 4 * DAY;
@@ -619,7 +601,6 @@ static void an_enrolment_that_is_killed_happens_whole_or_not_at_all(void **state
     unsigned whole = 0, none = 0;
     bool killed = true;
 
-    (void)state;
     for (long k = 0; killed; k++) {
         struct rig r;
         int status = 0;
@@ -657,7 +638,6 @@ static void an_enrolment_that_is_killed_happens_whole_or_not_at_all(void **state
 
 static void a_failing_or_full_disk_loses_nothing(void **state)
 {
-    (void)state;
     for (int fault = SQLITE_FAULT_EIO; fault <= SQLITE_FAULT_FULL; fault++) {
         enum err e = ERR_IO;
 
@@ -689,7 +669,6 @@ static void a_flipped_bit_anywhere_is_found(void **state)
     uint8_t *p;
     size_t n, found = 0, tried = 0;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, rig.path, 1u << 20));
     for (size_t bit = 0; bit < 8 * n; bit += bit < 8 * 120 ? 1 : 1009) {
         p[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -716,7 +695,6 @@ static void others_cannot_read_it_under_any_umask(void **state)
     static const mode_t umasks[] = {0, 022, 077};
     struct ca_db *db;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(umasks); i++) {
         mode_t before = umask(umasks[i]);
         struct rig r;
@@ -746,7 +724,6 @@ static void what_is_wrong_is_said_with_its_remedy(void **state)
     struct errmsg why;
     struct ca_db *db;
 
-    (void)state;
     assert_err(ca_rows_explain(&r, ERR_READONLY, &why), ERR_READONLY);
     assert_non_null(strstr(why.text, "mount it writable"));
     assert_null(strstr(why.text, "run this as"));
@@ -769,7 +746,6 @@ static void a_file_that_takes_its_place_is_followed(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, rig.path, 1u << 20));
     assert_ok(ca_cert_revoke(rig.reg, "web-01", "", NOW, &meant, &rig.why));
     assert_ok(ca_db_refresh(rig.reg, &changed, &rig.why));
@@ -795,7 +771,6 @@ static void a_file_that_is_gone_is_no_new_one_while_it_is_open(void **state)
     char away[320];
     bool changed;
 
-    (void)state;
     snprintf(away, sizeof away, "%s.away", rig.path);
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_cert_revoke(rig.reg, "web-01", "", NOW, &meant, &rig.why));
@@ -814,7 +789,6 @@ static void a_journal_of_a_file_that_is_gone_goes_too(void **state)
 {
     char journal[320];
 
-    (void)state;
     snprintf(journal, sizeof journal, "%s-journal", rig.path);
     ca_db_close(rig.reg);
     ca_db_close(rig.other);
@@ -848,7 +822,6 @@ static void processes_make_it_and_write_at_once(void **state)
     struct rig r = {.reg = NULL};
     size_t certs = 0;
 
-    (void)state;
     support_temp_dir(r.dir, sizeof r.dir);
     for (uint8_t i = 0; i < PROCESSES; i++) {
         pid_t child = fork();
@@ -877,7 +850,6 @@ static void opening_survives_every_failed_allocation(void **state)
     enum err e = ERR_NOMEM;
     long live;
 
-    (void)state;
     (void)token(&rig, "web-*", false);
     assert_ok(ca_cert_issued(rig.reg, &a, NOW, &rig.why));
     assert_ok(ca_cert_issued(rig.reg, &u, NOW, &rig.why));
@@ -901,21 +873,18 @@ static void opening_survives_every_failed_allocation(void **state)
 
 static int setup(void **state)
 {
-    (void)state;
     rig_open(&rig);
     return 0;
 }
 
 static int setup_host(void **state)
 {
-    (void)state;
     rig_open_host(&rig);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     rig_close(&rig);
     return 0;
 }

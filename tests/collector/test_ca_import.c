@@ -44,7 +44,6 @@ static void put(const char *name, const void *p, size_t n)
 
 static int setup(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     assert_ok(os_read_file(&old, &old_n, FIXTURE "book", 1u << 20));
     put("book", old, old_n);
@@ -53,7 +52,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     mem_free(old);
     support_remove_dir(dir);
     return 0;
@@ -175,7 +173,6 @@ static void a_book_of_an_older_version_is_imported_whole(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_imported(text);
     assert_imported(text); /* the second start finds nothing to do */
     assert_ok(os_read_file(&p, &n, path_of("book.imported"), 1u << 20));
@@ -196,7 +193,6 @@ static void a_torn_end_is_no_line(void **state)
     char text[PKI_TOKEN_TEXT];
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1u << 20);
     for (int nuls = 0; nuls < 2; nuls++) {
         buf_reset(&b);
@@ -242,7 +238,6 @@ static void a_start_that_ends_anywhere_is_begun_again(void **state)
         [SQLITE_FAULT_EIO] = 1, [SQLITE_FAULT_FULL] = 1, [SQLITE_FAULT_KILL] = 9};
     char text[PKI_TOKEN_TEXT];
 
-    (void)state;
     for (unsigned fault = SQLITE_FAULT_EIO; fault <= SQLITE_FAULT_KILL; fault++) {
         int end = 1;
         long k = 0;
@@ -302,7 +297,6 @@ static enum err try_read(const void *p, size_t n)
 
 static void a_flipped_bit_anywhere_is_refused(void **state)
 {
-    (void)state;
     for (size_t bit = 0; bit < 8 * old_n; bit += bit < 8 * (old_n - 200) ? 7 : 1) {
         enum err e;
 
@@ -320,7 +314,6 @@ static void a_book_cut_anywhere_has_its_whole_lines(void **state)
 {
     size_t lines = 0;
 
-    (void)state;
     for (size_t n = 0; n <= old_n; n++) {
         enum err e = try_read(old, n);
 
@@ -344,7 +337,6 @@ static void another_book_beside_the_database_is_refused(void **state)
     char text[PKI_TOKEN_TEXT];
     struct ca_db *db;
 
-    (void)state;
     assert_imported(text);
     put("book", old, old_n - 223); /* of another moment */
     assert_err(ca_db_open(&db, dir, sqlite_fault_fio(), &why), ERR_EXISTS);
@@ -410,7 +402,6 @@ static void entries_are_read_by_their_rules(void **state)
         {"revoked " TIME " user alice", ERR_CORRUPT},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         enum err e = with_line(rows[i].text, try_read);
 
@@ -436,7 +427,6 @@ static void names_that_cannot_be_are_not_imported(void **state)
         "token " TIME " " HEX8 " " HEX " " TIME " web[1] new",
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_err(with_line(rows[i], try_import), ERR_INVALID);
         assert_non_null(strstr(why.text, "book:2"));

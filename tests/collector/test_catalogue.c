@@ -89,7 +89,6 @@ static void an_instance_is_found_while_it_lives(void **state)
         {290, 291, 10}, {291, 292, 2}, {-86400, 86400, 30}, {100, 100, 10},
     };
 
-    (void)state;
     put(1, 1, t, infos, COUNT_OF(infos));
     for (size_t i = 0; i < COUNT_OF(asks); i++) {
         const struct catalogue_rig_rows *r =
@@ -109,7 +108,6 @@ static void what_is_known_comes_back(void **state)
     struct proc_info p = proc(7, T0 + S, T0 + 2 * S, "name"), plain;
     const struct catalogue_rig_rows *r;
 
-    (void)state;
     p.have |= INFO_PARENT | INFO_SESSION | INFO_EXIT_CODE | INFO_COMMAND_LINE_KNOWN;
     p.id.start = UINT64_MAX - 1;
     p.parent_pid = 4;
@@ -139,7 +137,6 @@ static void pids_are_told_apart_by_start_and_boot(void **state)
         .host = &host, .has_pid = true, .pid = 5, .since_ns = 0, .until_ns = INT64_MAX};
     const struct catalogue_rig_rows *r;
 
-    (void)state;
     put(1, 1, T0, infos, 2);
     put(1, 2, T0 + WINDOW_NS, &infos[1], 1);
     assert_int_equal(catalogue_rig_find(&ask)->n, 3);
@@ -161,7 +158,6 @@ static void a_life_over_several_days_is_one(void **state)
     struct proc_info p = proc(5, T0 + 23 * 3600 * S, 0, "night");
     const struct catalogue_rig_rows *r;
 
-    (void)state;
     put(1, 1, p.create_ns, &p, 1);
     put(1, 1, T0 + DAY + 2 * WINDOW_NS, NULL, 0); /* not announced anew: carried over */
     assert_int_equal(alive(1, T0 + DAY + 9 * 3600 * S, T0 + DAY + 9 * 3600 * S + 1)->n, 1);
@@ -180,7 +176,6 @@ static void those_of_an_earlier_boot_ended_with_it(void **state)
     const struct proc_info a = proc(1, T0, 0, "a"), b = proc(1, T0 + 3600 * S, 0, "b");
     const struct catalogue_rig_rows *r;
 
-    (void)state;
     put(1, 1, T0, &a, 1);
     put(1, 2, T0 + 3600 * S, &b, 1);
     assert_int_equal(alive(1, T0 + 10 * S, T0 + 11 * S)->n, 1);
@@ -195,7 +190,6 @@ static void what_is_told_later_replaces_and_what_is_older_fills_in(void **state)
     struct proc_info p = proc(1, T0, 0, "first");
     const struct catalogue_rig_rows *r;
 
-    (void)state;
     put(1, 1, T0 + WINDOW_NS, &p, 1);
     p.name = str_make("renamed");
     put(1, 1, T0 + 2 * WINDOW_NS, &p, 1);
@@ -218,7 +212,6 @@ static void a_batch_tells_of_an_instance_in_the_order_of_time(void **state)
                                     .wall_ns = T0 + 2 * WINDOW_NS,
                                     .info = proc(1, T0, T0 + 2 * WINDOW_NS, "last")};
 
-    (void)state;
     put_with(1, 1, T0, &row, 1, &start, 1);
     assert_string_equal(alive(1, T0, T0 + DAY)->at[0].name, "sleep");
     put_with(1, 1, T0 + WINDOW_NS, NULL, 0, &start, 1);
@@ -237,7 +230,6 @@ static void a_day_whose_file_is_gone_is_told_and_made_anew(void **state)
     static struct catalogue_rig_rows r;
     char path[400];
 
-    (void)state;
     put(1, 1, T0, &a, 1);
     put(1, 1, T0 + DAY, &b, 1);
     assert_int_equal(catalogue_rig_find(&ask)->n, 2);
@@ -258,7 +250,6 @@ static void old_days_go_whole(void **state)
     struct proc_info p = proc(1, T0, T0 + S, "a");
     uint64_t before, dropped;
 
-    (void)state;
     for (int64_t d = 0; d < 4; d++) {
         put(1, 1, T0 + d * DAY, &p, 1);
     }
@@ -281,7 +272,6 @@ static void what_compaction_made_of_imported_segments_is_in(void **state)
     uint64_t old[2];
     struct manifest_list *l;
 
-    (void)state;
     put(1, 1, T0, &p, 1);
     put(1, 1, T0 + WINDOW_NS, &p, 1);
     l = manifest_view(catalogue_rig.m);

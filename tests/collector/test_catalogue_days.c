@@ -99,7 +99,6 @@ static void deleted_and_made_anew_it_is_the_same(void **state)
     struct catalogue_stats before, after;
     struct buf live, anew;
 
-    (void)state;
     buf_init(&live, 64u << 20);
     buf_init(&anew, 64u << 20);
     for (unsigned i = 0; i < 4; i++) { /* follows now and then, as sealing does */
@@ -132,7 +131,6 @@ static void every_moment_has_the_processes_that_ran_then(void **state)
     struct fleetgen *g = fleetgen_create(&conf);
     struct uuid host = fleetgen_head(g)->host;
 
-    (void)state;
     seal_fleet(T0 - 6 * WINDOW_NS, 12);
     catalogue_rig_follow();
     for (unsigned i = 0; i < 360; i++) {
@@ -162,7 +160,6 @@ static void opened_again_it_imports_nothing_twice(void **state)
 {
     struct catalogue_stats st;
 
-    (void)state;
     seal_fleet(T0, 3);
     catalogue_rig_follow();
     catalogue_rig_follow();
@@ -180,7 +177,6 @@ static void it_can_be_done_a_step_at_a_time(void **state)
     struct catalogue_stats st;
     bool more = true;
 
-    (void)state;
     seal_fleet(T0, 3);
     for (uint64_t i = 1; more; i++) {
         struct manifest_list *l = manifest_view(catalogue_rig.m);
@@ -202,7 +198,6 @@ static void a_disk_that_was_full_costs_time_only(void **state)
     struct manifest_list *l;
     bool more = true;
 
-    (void)state;
     seal_fleet(T0, 3);
     l = manifest_view(catalogue_rig.m);
     assert_ok(catalogue_step(catalogue_rig.c, l, 0, &more));
@@ -230,7 +225,6 @@ static void a_damaged_file_is_made_anew(void **state)
     struct buf live, anew;
     uint64_t rebuilt = 0;
 
-    (void)state;
     buf_init(&live, 64u << 20);
     buf_init(&anew, 64u << 20);
     seal_fleet(T0, 3);
@@ -287,7 +281,6 @@ static void a_day_that_is_being_made_anew_says_so(void **state)
     struct manifest_list *l;
     bool more = true;
 
-    (void)state;
     seal_fleet(T0, 3);
     catalogue_rig_follow();
     assert_true(catalogue_rig_find(&ask)->n > 0);
@@ -342,7 +335,6 @@ static void readers_see_whole_segments_while_the_writer_writes(void **state)
 {
     struct reader r[3] = {{.finds = 30}, {.finds = 30}, {.finds = 30}};
 
-    (void)state;
     seal_fleet(T0 - 3 * WINDOW_NS, 1);
     catalogue_rig_follow();
     for (size_t i = 0; i < COUNT_OF(r); i++) {
@@ -366,7 +358,6 @@ static void opening_survives_every_allocation_failing(void **state)
     enum err e = ERR_NOMEM;
     long before;
 
-    (void)state;
     seal_fleet(T0, 1);
     catalogue_close(catalogue_rig.c);
     catalogue_rig.c = NULL;

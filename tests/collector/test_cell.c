@@ -32,7 +32,6 @@ static const struct sample samples[] = {{10, 5}, {20, 9}, {30, 9}, {40, 4}, {50,
 
 static void a_cell_cut_anywhere_and_joined_is_the_same(void **state)
 {
-    (void)state;
     for (int counter = 0; counter < 2; counter++) {
         struct cell whole = make(counter, samples, COUNT_OF(samples));
 
@@ -55,7 +54,6 @@ static void a_counter_has_growth_and_a_gauge_has_values(void **state)
     struct cell g = make(false, samples, COUNT_OF(samples));
     struct cell one = make(true, samples, 1);
 
-    (void)state;
     assert_int_equal(c.last - c.first, 96);
     assert_int_equal(c.min, -5);
     assert_int_equal(c.max, 96);
@@ -71,7 +69,6 @@ static void cells_that_share_a_sample_have_nothing_between_them(void **state)
     struct cell a = make(true, samples, 2), b = make(true, samples + 4, 2), between = a;
     struct cell whole = make(true, samples, 2);
 
-    (void)state;
     cell_add(&whole, true, 50, 100);
     cell_add(&whole, true, 60, 101);
     cell_follow(&b, &a);
@@ -91,7 +88,6 @@ static void a_later_base_takes_the_place_of_an_older_one(void **state)
     struct cell old = make(true, samples, 1), late = make(true, samples + 1, 2);
     struct cell c = make(true, samples + 4, 2);
 
-    (void)state;
     cell_follow(&c, &old);
     assert_int_equal(c.last - c.first, 96);
     cell_follow(&c, &late);
@@ -105,7 +101,6 @@ static void values_side_by_side_make_the_same_cell(void **state)
 {
     static const int64_t odd[] = {5, 9, 9, 4, 100, 101, INT64_MAX, 7, INT64_MIN, INT64_MIN, 3};
 
-    (void)state;
     for (int counter = 0; counter < 2; counter++) {
         for (size_t from = 0; from < COUNT_OF(odd); from++) {
             for (size_t n = 1; from + n <= COUNT_OF(odd); n++) {
@@ -133,7 +128,6 @@ static void sums_stop_at_the_ends(void **state)
     static const struct sample huge[] = {{1, INT64_MAX}, {2, INT64_MAX}, {3, INT64_MAX}};
     static const struct sample deep[] = {{1, INT64_MIN}, {2, INT64_MIN}, {3, INT64_MAX}};
 
-    (void)state;
     assert_int_equal(make(false, huge, 3).sum, INT64_MAX);
     assert_int_equal(make(false, deep, 2).sum, INT64_MIN);
     assert_int_equal(make(true, deep, 3).max, INT64_MAX);
@@ -143,7 +137,6 @@ static void an_empty_cell_changes_nothing(void **state)
 {
     struct cell none = {0}, c = make(true, samples, 3), d = c;
 
-    (void)state;
     cell_join(&c, true, &none);
     cell_follow(&c, &none);
     assert_same(&c, &d);

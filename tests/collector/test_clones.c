@@ -43,7 +43,6 @@ static void a_restart_is_no_clone(void **state)
         {5000, 'C', 4, 0, CLONES_FINE, 0},
     };
 
-    (void)state;
     PLAY(deeds);
 }
 
@@ -60,7 +59,6 @@ static void the_machine_that_came_later_is_refused_when_the_older_one_calls(void
         {600, 'C', 5, 0, CLONES_FINE, 1},   {610, 'H', 3, 'b', CLONES_REFUSED, 1},
     };
 
-    (void)state;
     PLAY(deeds);
 }
 
@@ -72,7 +70,6 @@ static void a_third_machine_is_found_too(void **state)
         {51, 'C', 2, 0, CLONES_REFUSED, 2}, {52, 'C', 3, 0, CLONES_REFUSED, 2},
     };
 
-    (void)state;
     PLAY(deeds);
 }
 
@@ -91,7 +88,6 @@ static void the_refused_one_is_taken_when_the_other_is_silent(void **state)
         {721, 'C', 3, 0, CLONES_REFUSED, 1},
     };
 
-    (void)state;
     PLAY(deeds);
 }
 
@@ -103,7 +99,6 @@ static void calls_without_a_hello_prove_nothing(void **state)
         {100, 'C', 1, 0, CLONES_FINE, 0},
     };
 
-    (void)state;
     PLAY(deeds);
 }
 
@@ -113,7 +108,6 @@ static void after_a_restart_of_the_collector_the_one_whose_data_came_last_is_old
     struct clones c = {0};
     int64_t now_ns = 10000 * CLK_S;
 
-    (void)state;
     clones_remember(&c, &a, now_ns - 30 * CLK_S, now_ns);
     assert_int_equal(clones_hello(&c, 1, &b, now_ns), CLONES_FINE);
     clones_remember(&c, &b, now_ns - 60 * CLK_S, now_ns); /* too late to matter */
@@ -130,7 +124,6 @@ static void connections_and_machines_beyond_the_bounds_push_the_oldest_out(void 
     struct clones c = {0};
     struct uuid boot = {{0}};
 
-    (void)state;
     for (uint32_t i = 1; i <= 3 * CLONES_CONNECTIONS; i++) {
         boot.b[0] = (uint8_t)i;
         assert_int_equal(clones_hello(&c, i, &boot, i * CLK_MS), CLONES_FINE);
@@ -155,7 +148,6 @@ static void batches_wait_while_an_older_boot_may_be_alive(void **state)
     const struct uuid a = {{'a'}}, b = {{'b'}};
     int64_t now_ns = 10000 * CLK_S;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct clones c = {0};
 
@@ -178,7 +170,6 @@ static uint64_t rng;
  * handled late, and which loses its connection now and then. */
 static void a_machine_alone_is_never_refused(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct clones c = {0};
         int64_t now_ns = 10000 * CLK_S, since_ns = 0;
@@ -220,7 +211,6 @@ static void a_machine_alone_is_never_refused(void **state)
  * and never another one. */
 static void of_several_that_live_the_first_stays_the_host(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct clones c = {0};
         int64_t now_ns = 10000 * CLK_S;

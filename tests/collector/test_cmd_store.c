@@ -222,7 +222,6 @@ static void every_sample_is_exported_with_its_name(void **state)
     size_t n;
     int code;
 
-    (void)state;
     rig_init(&g);
     n = samples(&g, INT64_MIN, INT64_MAX, M_CPU_TIME, &want);
     text = store(&g, &code, "export --metric cpu_time");
@@ -247,7 +246,6 @@ static void hosts_and_times_are_chosen(void **state)
     size_t late;
     int code;
 
-    (void)state;
     rig_init(&g);
     late = samples(&g, mid, INT64_MAX, M_CPU_TIME, &ignored);
     text = store(&g, &code, "export --since 2026-01-01T00:07:30Z --format jsonl");
@@ -272,7 +270,6 @@ static void tiers_are_exported_point_by_point(void **state)
     char *text, *line;
     int code;
 
-    (void)state;
     rig_init(&g);
     want = (int64_t)samples(&g, INT64_MIN, INT64_MAX, M_THREAD_COUNT, &ignored);
     text = store(&g, &code, "export --tier 1min --metric thread_count");
@@ -318,7 +315,6 @@ static void the_growth_of_all_rows_of_a_tier_is_what_was_used(void **state)
     char *text, *line;
     int code;
 
-    (void)state;
     rig_init(&g);
     for (size_t i = 0; i < HOSTS * WINDOWS; i++) {
         const struct batch *b = g.batches[i / WINDOWS][i % WINDOWS];
@@ -348,7 +344,6 @@ static void damage_is_told_and_the_rest_is_exported(void **state)
     size_t n, all;
     int code;
 
-    (void)state;
     rig_init(&g);
     l = manifest_view(g.m);
     seg_name(name, manifest_segment(l, 0));
@@ -373,7 +368,6 @@ static void stats_count_files_bytes_and_values(void **state)
     char want[128], *text;
     int code;
 
-    (void)state;
     rig_init(&g);
     manifest_stats(g.m, &st);
     assert_true(st.values[SEG_RAW] > 0);
@@ -420,7 +414,6 @@ static void wrong_usage_is_told(void **state)
                                         "export --metric pid"};
     struct rig g;
 
-    (void)state;
     rig_init(&g);
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         int code;

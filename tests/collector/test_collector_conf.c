@@ -15,7 +15,6 @@ static void defaults_are_those_of_the_documents(void **state)
     struct collector_conf c;
     struct errmsg why = {""};
 
-    (void)state;
     assert_ok(collector_conf_load(&c, NULL, NULL, 0, &why));
     assert_string_equal(c.data_dir, "/var/lib/procfleet-collector");
     assert_string_equal(c.ingest, "*:7420");
@@ -50,7 +49,6 @@ static void settings_override_and_relative_paths_start_at_data_dir(void **state)
     struct collector_conf c;
     struct errmsg why = {""};
 
-    (void)state;
     assert_ok(collector_conf_load(&c, NULL, sets, COUNT_OF(sets), &why));
     assert_string_equal(c.key, "/abs/key");
     assert_string_equal(c.cert, "/d/c.pem");
@@ -85,7 +83,6 @@ static void mistakes_are_named(void **state)
         {"log.level=loud", "log.level"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct collector_conf c;
         struct errmsg why = {""};
@@ -108,7 +105,6 @@ static void the_sample_file_is_valid_and_equal_to_the_defaults(void **state)
     size_t n;
     const struct conf_key *keys = collector_conf_keys(&n);
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/sample.yaml", dir);
     buf_init(&sample, 1u << 20);
@@ -144,7 +140,6 @@ static void the_journal_takes_what_is_set_and_at_most_an_eighth_of_the_ceiling(v
         {{"retention.total_bytes=256MiB", "feed.max_bytes=0"}, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct collector_conf c;
         struct errmsg why = {""};
@@ -160,7 +155,6 @@ static void loading_survives_every_failing_allocation(void **state)
     static const char *const sets[] = {"data_dir=/d", "log.file=x"};
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct collector_conf c;
         struct errmsg why;

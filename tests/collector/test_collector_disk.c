@@ -77,7 +77,6 @@ static void expect_remedy(const struct row *row)
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_ok(os_mutex_create(&told.lock));
     log_tee(listen, NULL);
     return 0;
@@ -85,7 +84,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     log_tee(NULL, NULL);
     os_mutex_destroy(told.lock);
     return 0;
@@ -121,7 +119,6 @@ static unsigned one(void *ctx)
 
 static void the_journal_says_what_mends_it_and_goes_on_by_itself(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < LOSING; i++) {
         struct collector_conf conf;
         struct collector_feed feed = {.journal = NULL};
@@ -161,7 +158,6 @@ static void the_journal_says_what_mends_it_and_goes_on_by_itself(void **state)
 
 static void sealing_says_what_mends_it_and_goes_on_by_itself(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct collector_conf conf;
         struct collector_store c = {.conf = &conf};

@@ -183,7 +183,6 @@ static void jobs_are_what_is_worth_doing(void **state)
         {"a single one that is in its hour", {{SEG_1MIN, HOUR0, MIB, true, 0}}, 1, 0, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct compact_skips skips = {.n = 0};
         struct compact_job job = {.n = 0};
@@ -209,7 +208,6 @@ static void an_hour_that_is_not_over_is_left_alone(void **state)
     struct compact_skips skips = {.n = 0};
     struct compact_job job;
 
-    (void)state;
     assert_false(next_of(&job, rows, 3, HOUR0 + H + 60 * CLK_S - 1, &skips));
     assert_true(next_of(&job, rows, 3, HOUR0 + H + 60 * CLK_S, &skips));
 }
@@ -223,7 +221,6 @@ static void what_is_skipped_is_left_alone(void **state)
     struct compact_job job;
     struct rig g;
 
-    (void)state;
     rig_init(&g, NULL);
     skips.numbers[0] = manifest_number(g.m); /* the first of a fresh store */
     rig_fini(&g);
@@ -390,7 +387,6 @@ static void segments_of_an_hour_become_one_with_every_value(void **state)
 {
     static const unsigned kinds[] = {SEG_RAW, SEG_10S, SEG_1MIN, SEG_1H, SEG_REST};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         struct seqset_stream st = {.n_ranges = 0};
         struct manifest_list *l;
@@ -429,7 +425,6 @@ static void a_patch_is_joined_when_it_is_worth_it(void **state)
 {
     struct rig g;
 
-    (void)state;
     rig_init(&g, NULL);
     write_hour(&g, SEG_REST);
     assert_true(step(&g));
@@ -465,7 +460,6 @@ static void a_join_is_told(void **state)
     struct told told = {.calls = 0};
     struct rig g;
 
-    (void)state;
     rig_init(&g, NULL);
     compact_on_join(g.c, on_join, &told);
     write_hour(&g, SEG_REST);
@@ -482,7 +476,6 @@ static void no_room_puts_the_job_off(void **state)
     struct rig g;
     bool worked;
 
-    (void)state;
     rig_init(&g, NULL);
     write_hour(&g, SEG_RAW);
     wants = compact_wants(g.c, LATE);
@@ -507,7 +500,6 @@ static void stopping_ends_a_job_without_a_trace(void **state)
     size_t files;
     bool worked;
 
-    (void)state;
     rig_init(&g, NULL);
     write_hour(&g, SEG_RAW);
     files = files_in(g.dir);
@@ -566,7 +558,6 @@ static void a_damaged_segment_is_left_alone_and_the_others_are_joined(void **sta
     struct compact_stats st;
     struct rig g;
 
-    (void)state;
     rig_init(&g, NULL);
     write_hour(&g, SEG_REST);
     damage(&g, 3);
@@ -585,7 +576,6 @@ static void a_failure_changes_nothing_and_is_tried_again(void **state)
     static const unsigned ops[] = {FIO_CREATE, FIO_READ,   FIO_WRITE,
                                    FIO_SYNC,   FIO_RENAME, FIO_SYNC_DIR};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
         bool failed = true;
 
@@ -650,7 +640,6 @@ static void a_power_cut_leaves_the_old_or_the_new_ones(void **state)
     static const enum fio_fault_keep keeps[] = {FIO_KEEP_NOTHING, FIO_KEEP_PREFIX,
                                                 FIO_KEEP_SECTORS};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(keeps); i++) {
         bool done = false;
 
@@ -667,7 +656,6 @@ static void a_full_disk_changes_nothing(void **state)
     struct rig g;
     bool worked;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     rig_init(&g, fault);
     write_hour(&g, SEG_RAW);
@@ -689,7 +677,6 @@ static void memory_that_runs_out_changes_nothing(void **state)
     enum err e = ERR_NOMEM;
     struct rig g;
 
-    (void)state;
     rig_init(&g, NULL);
     write_hour(&g, SEG_RAW);
     for (long n = 0; e; n++) {

@@ -236,7 +236,6 @@ static void an_hour_is_what_its_minutes_say(void **state)
 {
     static const size_t windows[] = {1, 12, WINDOWS_MAX}; /* more than are joined in one go */
 
-    (void)state;
     for (size_t n = 0; n < COUNT_OF(windows); n++) {
         struct manifest_list *l;
         struct rig g;
@@ -279,7 +278,6 @@ static void late_minutes_make_a_patch_of_their_own_and_are_taken_once(void **sta
     struct tier got, want;
     struct rig g;
 
-    (void)state;
     rig_init(&g, 12);
     for (size_t i = 0; i < g.n; i++) {
         seal(&g, i, i == 5 ? 1 : 3, false); /* host 1 is late in the sixth */
@@ -311,7 +309,6 @@ static void minutes_that_are_gone_leave_their_hour_as_it_is(void **state)
     struct rig g;
     size_t at;
 
-    (void)state;
     rig_init(&g, 12);
     for (size_t i = 0; i < g.n - 1; i++) {
         seal(&g, i, 3, false);
@@ -357,7 +354,6 @@ static void memory_that_runs_out_makes_no_hour(void **state)
     struct rig g;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     rig_init(&g, 3);
     for (size_t i = 0; i < g.n; i++) {
         seal(&g, i, 3, false);
@@ -416,7 +412,6 @@ static void damaged_minutes_are_in_no_hour(void **state)
                                           {SEG_PART_ROWS, 0, 0, 1},
                                           {SEG_PART_COLUMN, M_WORKING_SET_SIZE, 0, 1}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         struct manifest_list *l;
         struct compact_stats st;
@@ -476,7 +471,6 @@ static void what_a_repair_lost_stays_marked_in_the_hour(void **state)
     struct tier got;
     struct rig g;
 
-    (void)state;
     rig_init(&g, 3);
     seal(&g, 1, 3, false);
     flip(&g, key);

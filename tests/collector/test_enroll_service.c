@@ -219,7 +219,6 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     char token[PKI_TOKEN_TEXT];
     size_t recent;
 
-    (void)state;
     make_token(&rig, token, "web-*", false);
     assert_int_equal(enroll(&rig, token, "db-01"), RPC_PERMISSION_DENIED);
     assert_non_null(strstr(rig.result.message, "web-*"));
@@ -263,7 +262,6 @@ static void names_that_mean_something_else_are_refused(void **state)
     struct net_identity who;
     char token[PKI_TOKEN_TEXT];
 
-    (void)state;
     become_host(&rig, &c, &who);
     user.not_after_ns = collector.not_after_ns = clock_ns() + LIFE;
     assert_ok(ca_cert_issued(rig.book, &user, clock_ns(), &rig.why));
@@ -296,7 +294,6 @@ static void an_expired_certificate_is_renewed_within_the_grace(void **state)
     struct wire_certificate old, c;
     struct net_identity before, who;
 
-    (void)state;
     assert_ok(pki_key_make(&key));
     become_host(&rig, &old, &before);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -321,7 +318,6 @@ static void a_name_given_away_meanwhile_is_not_renewed(void **state)
     struct net_identity before;
     char token[PKI_TOKEN_TEXT];
 
-    (void)state;
     become_host(&rig, &old, &before);
     ahead_ns = LIFE + HOUR;
     make_token(&rig, token, "", false);
@@ -336,7 +332,6 @@ static void the_revoked_are_renewed_nowhere(void **state)
     struct net_identity before;
     struct ca_cert_meant meant;
 
-    (void)state;
     become_host(&rig, &old, &before);
     assert_ok(ca_cert_revoke(rig.book, "web-01", "lost", clock_ns(), &meant, &rig.why));
     assert_int_equal(renew_expired(&rig, &old, rig.key, rig.key), RPC_PERMISSION_DENIED);
@@ -349,7 +344,6 @@ static void only_agents_are_renewed(void **state)
     struct buf der;
     struct errmsg why;
 
-    (void)state;
     certs_issue(rig.certs, PKI_QUERY, "alice");
     buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, certs_path(rig.certs, "alice", ".pem")));
@@ -372,7 +366,6 @@ static void an_agent_renews_over_its_connection(void **state)
     struct buf csr, request;
     unsigned given = 0;
 
-    (void)state;
     certs_issue(rig.certs, PKI_AGENT, "web-01");
     tls = certs_load(rig.certs, "web-01", rig.certs, false);
     tls_config_identity(tls, &before);
@@ -407,7 +400,6 @@ static void a_book_that_cannot_be_written_takes_no_token(void **state)
     uint8_t *whole;
     size_t n;
 
-    (void)state;
     make_token(&rig, token, "", false);
     snprintf(path, sizeof path, "%s/book.db", certs_dir(rig.certs));
     assert_ok(os_read_file(&whole, &n, path, 1u << 20));
@@ -425,7 +417,6 @@ static void who_tries_too_often_has_to_wait(void **state)
     unsigned tries = 0;
     char token[PKI_TOKEN_TEXT];
 
-    (void)state;
     for (; code != RPC_RESOURCE_EXHAUSTED; tries++) {
         assert_true(tries < 500);
         code = enroll(&rig, "pf1-", "web-01");
@@ -458,7 +449,6 @@ static void creating_survives_every_failed_allocation(void **state)
     enum err e = ERR_NOMEM;
     long live = mem_live();
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct enroll_service *s = NULL;
 
@@ -477,27 +467,23 @@ static int net_up(void **state)
 {
     struct errmsg why;
 
-    (void)state;
     return net_init(&why);
 }
 
 static int net_down(void **state)
 {
-    (void)state;
     net_fini();
     return 0;
 }
 
 static int setup(void **state)
 {
-    (void)state;
     rig_open(&rig);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     rig_close(&rig);
     return 0;
 }

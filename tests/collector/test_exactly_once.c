@@ -123,7 +123,6 @@ static void check_gaps(struct world *w)
 
 static void whatever_was_acknowledged_is_a_duplicate_for_ever(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         struct world w;
 

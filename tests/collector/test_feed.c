@@ -205,7 +205,6 @@ static void a_stored_batch_becomes_events_and_newest_samples(void **state)
     struct set t;
     struct message m;
 
-    (void)state;
     set_up(&t);
     put_batch(t.lab, 1, 1, true);
     wait_for(&t.ear, 2);
@@ -234,7 +233,6 @@ static void each_topic_counts_on_its_own(void **state)
     struct set t;
     struct message m;
 
-    (void)state;
     set_up_with(&t, 1 << 20, false);
     put_batch(t.lab, 2, 1, false);
     wait_for(&t.ear, 1);
@@ -274,7 +272,6 @@ static void batches_that_come_together_become_one_message(void **state)
     struct journal_record r;
     uint64_t from = 0;
 
-    (void)state;
     set_up(&t);
     os_mutex_lock(t.ear.lock);
     t.ear.deaf = true;
@@ -318,7 +315,6 @@ static void events_are_journalled_while_nobody_listens(void **state)
 {
     struct set t;
 
-    (void)state;
     set_up(&t);
     t.ear.listeners = 0;
     put_batch(t.lab, 1, 1, true);
@@ -351,7 +347,6 @@ static void a_disk_that_keeps_failing_is_told_once_and_so_is_its_end(void **stat
     struct feed_stats s;
     struct set t;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     set_up(&t);
     feed_close(&t);
@@ -384,7 +379,6 @@ static void while_the_disk_is_full_messages_wait(void **state)
     struct feed_stats s;
     struct set t;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     set_up(&t);
     feed_close(&t);
@@ -416,7 +410,6 @@ static void without_a_journal_nothing_is_done_while_nobody_listens(void **state)
     struct set t;
     struct message m;
 
-    (void)state;
     set_up_with(&t, 1 << 20, false);
     t.ear.listeners = 0;
     put_batch(t.lab, 1, 1, true);
@@ -465,7 +458,6 @@ static void what_finds_the_queue_full_is_counted_and_leaves_a_hole(void **state)
     struct set t;
     struct feed_stats stats;
 
-    (void)state;
     set_up_with(&t, 0, true);
     put_batch(t.lab, 1, 1, true);
     feed_stats(t.feed, &stats);
@@ -486,7 +478,6 @@ static void starting_makes_up_for_what_the_journal_lacks(void **state)
     struct set t;
     struct feed_stats stats;
 
-    (void)state;
     set_up(&t);
     put_batch(t.lab, 1, 1, true);
     put_batch(t.lab, 2, 1, true);
@@ -543,7 +534,6 @@ static void making_up_goes_on_wherever_it_was_interrupted(void **state)
     uint8_t *whole;
     size_t n;
 
-    (void)state;
     set_up(&t);
     feed_close(&t);
     for (uint64_t seq = 1; seq <= SPAN; seq++) {
@@ -573,7 +563,6 @@ static void stopping_journals_what_waits(void **state)
 {
     struct set t;
 
-    (void)state;
     set_up(&t);
     put_batch(t.lab, 1, 1, true);
     feed_stop(t.feed);
@@ -591,7 +580,6 @@ static void large_batches_are_split_below_the_receive_limit(void **state)
     struct set t;
     size_t rows = 0, events = 0;
 
-    (void)state;
     set_up(&t);
     memset(text, 'x', sizeof text - 1);
     lab_begin(t.lab, 1, 7, 1);
@@ -633,7 +621,6 @@ static void creating_survives_every_failing_allocation(void **state)
     struct feed_conf conf = {.queue_bytes = 4, .hosts_max = 4};
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct feed *s;
         long live = mem_live();

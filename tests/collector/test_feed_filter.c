@@ -65,7 +65,6 @@ static void records_are_chosen_by_topic_host_and_scope(void **state)
     };
     struct journal_record r = {.name = "web-1"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         r.topic = FEED_EVENT;
         assert_int_equal(feed_filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].event);
@@ -116,7 +115,6 @@ static void items_are_chosen_by_kind_program_and_metric(void **state)
         {{.n_metrics = 1, .metrics = {M_PRIORITY}}, "104"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct feed_filter_room room = ROOM;
         uint32_t from = 0;
@@ -133,7 +131,6 @@ static void an_update_is_cut_where_the_room_ends_and_goes_on_there(void **state)
     struct feed_filter_room room = {2, 1u << 20};
     uint32_t from = 0;
 
-    (void)state;
     assert_string_equal(cut_text(&all, &from, &room), "10");
     assert_int_equal(from, 3);
     room = (struct feed_filter_room){2, 1u << 20};
@@ -153,7 +150,6 @@ static void nothing_is_taken_when_there_is_no_room(void **state)
     struct feed_filter_room room = {5, 100};
     uint32_t from = 0;
 
-    (void)state;
     assert_string_equal(cut_text(&all, &from, &room), "");
     assert_int_equal(from, 0);
     assert_int_equal(room.items, 0);
@@ -169,7 +165,6 @@ static void values_keep_their_metric(void **state)
     struct arena memory;
     uint32_t from = 4; /* the rows */
 
-    (void)state;
     arena_init(&memory, 1u << 20);
     assert_ok(feed_filter_cut(&out, &in, &f, &from, &room, &memory));
     assert_int_equal(out.data.n_metrics, 2);
@@ -195,7 +190,6 @@ static void filters_differ_in_any_member(void **state)
                                             .min_interval_ns = 1};
     struct wire_filter f[9];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(f); i++) {
         f[i] = base;
     }

@@ -31,7 +31,6 @@ static void the_forgotten_are_known_after_a_restart_until_they_call(void **state
 {
     struct forgotten *f = open_it(fio_os());
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++) {
         const struct uuid id = id_of(i);
 
@@ -68,7 +67,6 @@ static void every_wrong_byte_hides_nobody_and_sets_the_file_aside(void **state)
     size_t n, hosts;
     FILE *file;
 
-    (void)state;
     assert_ok(forgotten_add(f, &id));
     forgotten_close(f);
     (void)snprintf(path, sizeof path, "%s/forgotten", dir);
@@ -111,7 +109,6 @@ static void a_disk_that_fails_hides_nobody(void **state)
     const struct uuid a = id_of(1), b = id_of(2);
     unsigned refused = 0;
 
-    (void)state;
     for (long after = 0; after < 12; after++) {
         struct fio_fault *fault;
         struct forgotten *f;
@@ -143,7 +140,6 @@ static void power_that_fails_loses_no_one_who_was_said_to_be_hidden(void **state
 {
     const struct uuid a = id_of(1), b = id_of(2);
 
-    (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct fio_fault *fault;
         struct forgotten *f;
@@ -167,7 +163,6 @@ static void every_failing_allocation_is_survived(void **state)
 {
     const struct uuid a = id_of(1);
 
-    (void)state;
     for (long n = 0;; n++) {
         struct errmsg why = {""};
         struct forgotten *f = NULL;
@@ -209,7 +204,6 @@ static void who_asks_meanwhile_sees_the_others_as_they_are(void **state)
     struct asker a = {.f = open_it(fio_unsynced())};
     struct os_thread *thread;
 
-    (void)state;
     assert_ok(forgotten_add(a.f, &always));
     assert_ok(os_thread_start(&thread, "ask", ask_for_ever, &a));
     for (unsigned round = 0; round < 20; round++) {

@@ -38,7 +38,6 @@ static void what_is_known_grows_whatever_the_order(void **state)
                                            .exit_code = 7,
                                            .exit_ns = 900};
 
-    (void)state;
     for (int order = 0; order < 2; order++) {
         struct proc_info known = order ? death : birth;
 
@@ -62,7 +61,6 @@ static void an_exact_exit_time_wins_over_an_inferred_one(void **state)
     static const struct proc_info guess = {
         .id = {4, 9}, .have = INFO_EXIT_TIME | INFO_EXITED | INFO_EXIT_INFERRED, .exit_ns = 1000};
 
-    (void)state;
     for (int order = 0; order < 2; order++) {
         struct proc_info known = order ? exact : guess;
 
@@ -77,7 +75,6 @@ static void text_of_a_later_batch_replaces_and_empty_text_does_not(void **state)
     struct proc_info known = {.name = {"bash", 4}, .user = {"root", 4}};
     struct proc_info news = {.name = {"ls", 2}};
 
-    (void)state;
     head_info_join(&known, &news, true);
     assert_true(str_eq(known.name, text("ls")));
     assert_true(str_eq(known.user, text("root")));
@@ -109,7 +106,6 @@ static void every_instance_is_found_in_any_order_of_arrival(void **state)
     struct proc_info found;
     struct head_infos_snap *s;
 
-    (void)state;
     assert_ok(head_infos_create(&t, 10000));
     for (uint32_t i = 0; i < N; i++) {
         uint32_t k = i * 1999 % N;
@@ -142,7 +138,6 @@ static void the_latest_of_a_pid_over_all_boots_is_the_last_created(void **state)
     struct proc_info found;
     struct head_infos_snap *s;
 
-    (void)state;
     assert_ok(head_infos_create(&t, 100));
     merge(t, &boot_1, 4, 500, 1);
     merge(t, &boot_1, 4, 200, 1);
@@ -162,7 +157,6 @@ static void a_snapshot_stays_as_it_was(void **state)
     struct head_infos_snap *before, *after;
     struct proc_info exit = {.id = {7, 7}, .have = INFO_EXITED | INFO_EXIT_TIME, .exit_ns = 99};
 
-    (void)state;
     assert_ok(head_infos_create(&t, 100));
     merge(t, &boot_1, 7, 7, 1);
     assert_ok(head_infos_snapshot(t, &before));
@@ -192,7 +186,6 @@ static void the_limit_costs_those_that_ended_first(void **state)
     struct head_infos_snap *s;
     struct proc_info exit = {.have = INFO_EXITED | INFO_EXIT_TIME};
 
-    (void)state;
     assert_ok(head_infos_create(&t, 80));
     for (uint32_t pid = 1; pid <= 80; pid++) {
         merge(t, &boot_1, pid, 1, 1000 + pid);
@@ -230,7 +223,6 @@ static void text_that_changes_for_ever_takes_no_more_room(void **state)
     struct proc_info found;
     long before = mem_live();
 
-    (void)state;
     assert_ok(head_infos_create(&t, 100));
     for (int i = 0; i < 10000; i++) {
         struct proc_info info = {.id = {1, 10}, .have = INFO_COMMAND_LINE_KNOWN};
@@ -254,7 +246,6 @@ static void merging_survives_every_allocation_failing(void **state)
 {
     long held = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         struct head_infos *t = NULL;
         struct head_infos_snap *s = NULL;
@@ -361,7 +352,6 @@ static void nothing_is_seen_before_it_is_published(void **state)
     struct dropped d = {.n = 0};
     struct head *h = head_with(&d);
 
-    (void)state;
     append(h, 1, "one", 10, 100);
     assert_int_equal(held(h), 0);
     assert_ok(head_prepare(h));
@@ -415,7 +405,6 @@ static void wordy_hosts_take_no_more_together_than_they_may_and_cost_no_other(vo
     struct proc_info found;
     struct head *h;
 
-    (void)state;
     assert_ok(head_create(&h, &conf));
     tell(h, 9, 0, 100, 400); /* 40 KB */
     for (uint32_t first = 0; first < WORDY_INSTANCES; first += 100) {
@@ -447,7 +436,6 @@ static void hosts_stand_by_name_and_follow_a_new_name(void **state)
     struct head *h = head_with(&d);
     struct head_state *s;
 
-    (void)state;
     append(h, 1, "zeta", 10, 100);
     append(h, 2, "beta", 10, 100);
     append(h, 3, "beta", 10, 100);
@@ -475,7 +463,6 @@ static void windows_are_listed_oldest_first_over_all_hosts(void **state)
     struct head_window *list;
     size_t n;
 
-    (void)state;
     append(h, 2, "b", 250, 100);
     append(h, 1, "a", 205, 100);
     append(h, 1, "a", 10, 100);
@@ -502,7 +489,6 @@ static void what_is_taken_stays_until_released_and_later_batches_stay_apart(void
     struct head_taken *t;
     struct head_stats stats;
 
-    (void)state;
     append(h, 1, "a", 101, 100);
     append(h, 1, "a", 201, 100);
     append(h, 2, "b", 102, 100);
@@ -543,7 +529,6 @@ static void no_more_of_a_host_is_taken_at_once_than_memory_allows(void **state)
     struct head_taken *t;
     size_t taken = 0;
 
-    (void)state;
     for (int64_t i = 1; i <= 40; i++) {
         append(h, 1, "a", i, 100);
     }
@@ -568,7 +553,6 @@ static void a_host_is_known_as_long_as_something_of_it_is_sealed(void **state)
     struct head_record *list;
     size_t n;
 
-    (void)state;
     append(h, 1, "old", 10, 100);
     append(h, 2, "new", 110, 100);
     append(h, 2, "new", 220, 100); /* not taken: the log tells of it again */
@@ -615,7 +599,6 @@ static void taking_survives_every_allocation_failing(void **state)
     static const int64_t window = 0;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct dropped d = {.n = 0};
         long live = mem_live();
@@ -640,7 +623,6 @@ static void taking_survives_every_allocation_failing(void **state)
 
 static void preparing_survives_every_allocation_failing(void **state)
 {
-    (void)state;
     for (long n = 0;; n++) {
         struct dropped d = {.n = 0};
         long live = mem_live();

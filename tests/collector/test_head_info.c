@@ -210,7 +210,6 @@ static void what_is_remembered_is_what_a_plain_list_has(void **state)
     static struct model now, then[HELD];
     long held_blocks = mem_live();
 
-    (void)state;
     for (uint64_t round = 1; round <= 3; round++) {
         struct head_infos_snap *held[HELD] = {NULL};
         struct head_infos *t;
@@ -259,7 +258,6 @@ static void of_those_as_old_as_the_limit_only_so_many_go(void **state)
     struct head_infos *t;
     struct proc_info info = {.have = INFO_EXITED | INFO_EXIT_TIME};
 
-    (void)state;
     assert_ok(head_infos_create(&t, 80));
     for (uint32_t pid = 1; pid <= 80; pid++) { /* the two that ended first stand last */
         info.id = (struct proc_id){pid, 1};
@@ -286,7 +284,6 @@ static void text_of_no_use_does_not_pile_up(void **state)
     long before = mem_live();
     struct head_infos *t;
 
-    (void)state;
     assert_ok(head_infos_create(&t, 1000));
     for (uint32_t i = 0; i < 5000; i++) { /* 10 MB went through */
         struct proc_info info = {.id = {i % 50, 1}, .have = INFO_COMMAND_LINE_KNOWN};
@@ -344,7 +341,6 @@ static void a_wordy_host_takes_no_more_than_it_may(void **state)
                 {30, 1024, 1},   {62, 30, 2},     {16, 16, 1}};
     const uint64_t limit = 1u << 20;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint64_t before = heap(), most = 0;
         struct head_infos *t;
@@ -374,7 +370,6 @@ static void long_texts_are_cut_before_a_running_one_is_forgotten(void **state)
     struct proc_info found;
     char end[8 + 1];
 
-    (void)state;
     assert_ok(head_infos_create(&t, 16384));
     head_infos_limit(t, 1u << 20);
     for (uint32_t pid = 1; pid <= 2000; pid++) { /* 10 MB as it is told; every second one ended */
@@ -422,7 +417,6 @@ static void shrinking_survives_every_allocation_failing(void **state)
 {
     long before = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         struct head_infos *t;
         enum err e;
@@ -452,7 +446,6 @@ static void a_change_survives_every_allocation_failing(void **state)
     long held = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct head_infos *t = NULL;
 
@@ -490,7 +483,6 @@ static void an_instance_that_cannot_be_added_costs_no_other(void **state)
     long held = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct head_infos *t = NULL;
         struct head_infos_snap *s;
@@ -536,7 +528,6 @@ static void the_upper_half_of_a_page_counts_from_its_own_first(void **state)
     struct head_page *full, *upper;
     uint32_t bytes;
 
-    (void)state;
     for (uint32_t i = 0; i < HEAD_PAGE; i++) {
         int64_t since_ns = i * INT64_C(1234567800);
         struct head_known now = {.info = {.id = {4 * i, 0},
@@ -582,7 +573,6 @@ static void every_text_comes_back_and_has_one_number(void **state)
     struct head_texts t = {.seed = 1};
     uint32_t ids[MODEL_COMMAND_LINE_MAX], again, none = 1;
 
-    (void)state;
     assert_ok(head_texts_get(&t, &none, (struct str){"x", 0}));
     assert_int_equal(none, 0);
     assert_int_equal(head_text_at(t.blocks, 0).n, 0);
@@ -607,7 +597,6 @@ static void text_longer_than_a_block_has_its_own(void **state)
     char *big = mem_zalloc(size);
     uint32_t a, b, c;
 
-    (void)state;
     assert_non_null(big);
     assert_ok(head_texts_get(&t, &a, (struct str){big, size}));
     assert_ok(head_texts_get(&t, &b, (struct str){big, size - 1}));
@@ -659,7 +648,6 @@ static void readers_beside_the_owner_see_whole_texts(void **state)
     struct os_thread *thread;
     struct head_infos *t;
 
-    (void)state;
     assert_ok(os_mutex_create(&r.lock));
     assert_ok(head_infos_create(&t, 200));
     assert_ok(head_infos_snapshot(t, &r.next));
@@ -689,7 +677,6 @@ static void readers_beside_the_owner_see_whole_texts(void **state)
 
 static int fill_text(void **state)
 {
-    (void)state;
     seed = 42;
     for (size_t i = 0; i < sizeof long_text; i++) {
         long_text[i] = (char)below(256);

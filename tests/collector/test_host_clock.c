@@ -27,7 +27,6 @@ static void nothing_is_known_before_the_first_call(void **state)
     static const int64_t at[] = {1};
     struct batch b = {.n_ticks = 1, .wall_ns = at, .mono_ns = at};
 
-    (void)state;
     assert_false(host_clocks_now(&none, &now).known);
     assert_false(host_clocks_batch(&none, &b, &now, 0).known);
 }
@@ -48,7 +47,6 @@ static void the_error_is_half_of_the_shortest_round_trip(void **state)
     };
     struct host_clocks c = {0};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t sent = rows[i].sent_ms * CLK_MS + 1000 * CLK_S;
         struct clock_moment now = moment(sent + rows[i].way_ms * CLK_MS);
@@ -117,7 +115,6 @@ static void exchange(struct world *w, struct host_clocks *c)
 
 static void the_true_offset_lies_within_the_error_whatever_clocks_do(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         struct world w = {.rng = seed, .now_ns = 50 * CLK_S};
         struct host_clocks c = {0};
@@ -184,7 +181,6 @@ static void a_batch_is_corrected_by_its_monotonic_stamps(void **state)
     };
     struct clock_moment now = moment(1000 * CLK_S);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct clock_told t = told(T0 + 1000 * CLK_S, 1000 * CLK_S, 0, 0);
         int64_t wall = T0 + rows[i].wall_s * CLK_S, mono = rows[i].mono_s * CLK_S;
@@ -209,7 +205,6 @@ static void events_stand_in_where_a_batch_has_no_tick(void **state)
     struct batch b = {.head.boot = boot_a, .n_events = 1, .events = &ev};
     struct host_clocks c = {0};
 
-    (void)state;
     host_clocks_note(&c, &t, &now);
     assert_int_equal(host_clocks_batch(&c, &b, &now, 0).offset_ns, -3600 * CLK_S);
     b.n_events = 0;
@@ -226,7 +221,6 @@ static void a_jump_inside_a_batch_makes_it_uncertain(void **state)
     struct host_clocks c = {0};
     struct host_offset o;
 
-    (void)state;
     host_clocks_note(&c, &t, &now);
     o = host_clocks_batch(&c, &b, &now, 0);
     assert_int_equal(o.offset_ns, -HOUR);
@@ -241,7 +235,6 @@ static void what_was_made_before_the_host_slept_is_placed_there(void **state)
     struct batch b = batch_at(&wall, &mono, 1);
     struct host_clocks c = {0};
 
-    (void)state;
     host_clocks_note(&c, &t, &now);
     now = moment(1010 * CLK_S + 8 * HOUR); /* it slept from 1000 to 1000 + 8 h */
     t = told(now.utc_ns, 1010 * CLK_S, 0, 0);
@@ -258,7 +251,6 @@ static void a_batch_of_this_moment_shows_that_the_clock_has_jumped(void **state)
     struct batch b = batch_at(&wall, &mono, 1);
     struct host_clocks c = {0};
 
-    (void)state;
     host_clocks_note(&c, &t, &now);
     now = moment(1021 * CLK_S);
     host_clocks_note_batch(&c, &b, &now);
@@ -273,7 +265,6 @@ static void the_boot_heard_longest_ago_gives_place(void **state)
 {
     struct host_clocks c = {0};
 
-    (void)state;
     for (uint8_t i = 1; i <= HOST_CLOCK_BOOTS + 1; i++) {
         struct clock_moment now = moment(i * CLK_S);
         struct clock_told t = told(T0 + i * 100 * CLK_S, i * CLK_S, 0, 0);
@@ -294,7 +285,6 @@ static void an_agent_without_a_monotonic_clock_goes_by_its_wall_clock(void **sta
     const int64_t wall = T0 + 990 * CLK_S, mono = 5;
     struct batch b = batch_at(&wall, &mono, 1);
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         int64_t wrong_ns = (i == 1 ? HOUR : i == 2 ? -HOUR : 0) + 5 * CLK_S;
         struct clock_moment now = moment((1000 + i) * CLK_S);
@@ -312,7 +302,6 @@ static void no_number_an_agent_may_send_overflows(void **state)
     enum { N = COUNT_OF(rows) };
     struct host_clocks c = {0};
 
-    (void)state;
     for (size_t i = 0; i < N * N * N * N; i++) {
         struct clock_moment now = moment((int64_t)i * CLK_S);
         struct clock_told t =

@@ -67,7 +67,6 @@ static void what_is_written_is_read_once_the_manifest_has_its_segment(void **sta
     uint64_t number = 0;
     size_t n;
 
-    (void)state;
     sample(list);
     assert_ok(hosts_read(fio_unsynced(), dir, never, NULL, &read, &n));
     assert_int_equal(n, 0);
@@ -94,7 +93,6 @@ static void every_shorter_file_and_every_flipped_bit_is_noticed(void **state)
     size_t n;
     struct buf b;
 
-    (void)state;
     sample(list);
     buf_init(&b, 1u << 16);
     hosts_encode(&b, 3, list, 2);
@@ -118,7 +116,6 @@ static void a_damaged_file_is_said_to_be_so(void **state)
     char path[300];
     size_t n;
 
-    (void)state;
     sample(list);
     assert_ok(hosts_write(fio_unsynced(), dir, 7, list, 2));
     assert_ok(hosts_adopt(fio_unsynced(), dir));
@@ -141,7 +138,6 @@ static void a_file_of_format_1_is_read(void **state)
     uint8_t *p;
     size_t bytes, n;
 
-    (void)state;
     sample(list);
     assert_ok(os_read_file(&p, &bytes, "tests/collector/fixtures/hosts-format1.bin", 1u << 16));
     assert_ok(hosts_decode(p, bytes, &number, &read, &n));

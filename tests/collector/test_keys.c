@@ -48,7 +48,6 @@ static void sequences_of_terminals_are_keys(void **state)
         {"\x1b[3~", KEY_DELETE, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct key out[MAX];
         struct keys k = {KEYS_PLAIN};
@@ -76,7 +75,6 @@ static void unknown_sequences_are_swallowed_whole(void **state)
         "\xFF",
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct key out[MAX];
         struct keys k = {KEYS_PLAIN};
@@ -92,7 +90,6 @@ static void esc_alone_is_a_key_once_nothing_follows(void **state)
     struct key out[MAX];
     struct keys k = {KEYS_PLAIN};
 
-    (void)state;
     assert_int_equal(feed(&k, "\x1b", 1, out), 0);
     assert_true(keys_begun(&k));
     assert_int_equal(keys_idle(&k, KEYS_WAIT_NS - 1, out), 0); /* more may come */
@@ -110,7 +107,6 @@ static void the_beginning_of_a_sequence_is_dropped_once_nothing_follows(void **s
 {
     static const char *const table[] = {"\x1b[", "\x1b[1;", "\x1bO", "\xE2\x82"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct key out[MAX];
         struct keys k = {KEYS_PLAIN};
@@ -128,7 +124,6 @@ static void what_is_pasted_is_marked_and_no_longer(void **state)
     struct key out[MAX];
     struct keys k = {KEYS_PLAIN};
 
-    (void)state;
     assert_int_equal(feed(&k, bytes, sizeof bytes - 1, out), 5);
     assert_false(out[0].pasted);
     assert_true(out[1].pasted);
@@ -142,7 +137,6 @@ static void a_paste_that_does_not_end_is_over_once_nothing_follows(void **state)
     struct key out[MAX];
     struct keys k = {KEYS_PLAIN};
 
-    (void)state;
     assert_int_equal(feed(&k, "\x1b[200~q", 7, out), 1);
     assert_true(out[0].pasted);
     assert_true(keys_begun(&k));
@@ -162,7 +156,6 @@ static void a_paste_that_does_not_end_is_over_after_so_many_bytes(void **state)
     struct key out[MAX];
     struct keys k = {KEYS_PLAIN};
 
-    (void)state;
     for (int round = 0; round < 2; round++) { /* each paste has all of them */
         assert_int_equal(feed(&k, "\x1b[200~", 6, out), 0);
         for (size_t i = 0; i < KEYS_PASTE_BYTES; i++) {

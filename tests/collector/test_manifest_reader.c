@@ -57,7 +57,6 @@ static void a_reader_beside_the_owner_sees_what_there_is(void **state)
     struct manifest *owner, *reader;
     struct seg_info first;
 
-    (void)state;
     assert_ok(manifest_open(&owner, &own, NULL));
     first = add(owner, dir);
     add(owner, dir);
@@ -82,7 +81,6 @@ static void a_reader_removes_and_makes_nothing(void **state)
     struct manifest_conf own = {dir, fio_unsynced()};
     struct manifest *m;
 
-    (void)state;
     assert_ok(manifest_open_reader(&m, &look, NULL)); /* an empty directory */
     assert_int_equal(count(m), 0);
     manifest_close(m);
@@ -108,7 +106,6 @@ static void segments_without_a_manifest_are_an_error(void **state)
     struct errmsg why = {""};
     struct manifest *m;
 
-    (void)state;
     put_file(dir, "raw-20261121T2200Z-8.seg");
     assert_err(manifest_open_reader(&m, &look, &why), ERR_CORRUPT);
     assert_non_null(strstr(why.text, "store check --repair"));
@@ -124,7 +121,6 @@ static void what_is_dropped_counts_until_nobody_needs_it(void **state)
     struct manifest *m;
     struct seg_info s;
 
-    (void)state;
     assert_ok(manifest_open(&m, &conf, NULL));
     s = add(m, dir);
     l = manifest_view(m);

@@ -30,7 +30,6 @@ static int setup(void **state)
     struct wire_encoder *enc;
     struct buf bytes;
 
-    (void)state;
     assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&bytes, 16u << 20);
     for (size_t i = 0; i < BATCHES; i++) {
@@ -56,7 +55,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < BATCHES; i++) {
         wire_batch_free(x.batches[i]);
     }
@@ -156,7 +154,6 @@ static void rests_come_back_as_they_were(void **state)
     struct window_rest *back;
     size_t infos = 0, events = 0;
 
-    (void)state;
     assert_int_equal(round_trip(NULL, &back), BATCHES);
     for (size_t i = 0; i < BATCHES; i++) {
         assert_rest(&x.rests[i], &back[i]);
@@ -171,7 +168,6 @@ static void a_batch_without_anything_comes_back(void **state)
 {
     struct window_rest *back, bare = {.received_ns = INT64_MIN};
 
-    (void)state;
     bare.batch.head = x.batches[0]->head;
     bare.batch.head.seq = UINT64_MAX;
     x.hw.rests = &bare;
@@ -197,7 +193,6 @@ static void what_is_on_disk_is_left_out_until_it_changes_or_the_day_does(void **
     struct proc_info changed;
     size_t all = infos_written(NULL);
 
-    (void)state;
     assert_ok(meta_written_create(&w));
     meta_written_begin(w, 5 * DAY_NS);
     assert_int_equal(infos_written(w), all);
@@ -228,7 +223,6 @@ static void what_was_said_before_last_is_said_again(void **state)
     struct uuid host = {{1}}, boot = {{2}};
     struct meta_written *w;
 
-    (void)state;
     b.name = str_make("b");
     assert_ok(meta_written_create(&w));
     for (int64_t i = 0; i < 3; i++) {
@@ -254,7 +248,6 @@ static void the_instances_longest_unheard_of_are_forgotten_first(void **state)
 {
     struct meta_written *w;
 
-    (void)state;
     assert_ok(meta_written_create(&w));
     for (uint32_t i = 0; i < 4 * META_KNOWN_MAX; i++) {
         if (i % (META_KNOWN_MAX / 4) == 0) {
@@ -277,7 +270,6 @@ static void more_than_fits_in_one_segment_is_never_left_out_wrongly(void **state
     struct meta_written *w;
     size_t again = 0;
 
-    (void)state;
     assert_ok(meta_written_create(&w));
     for (int round = 0; round < 2; round++) {
         meta_written_begin(w, 0);
@@ -331,7 +323,6 @@ static void a_window_too_large_for_one_value_is_several(void **state)
     struct wordy w;
     bool more = true;
 
-    (void)state;
     wordy_init(&w);
     for (; at < BATCHES; at += done, chunks++) {
         buf_reset(&x.raw);
@@ -416,7 +407,6 @@ static void a_window_is_read_one_value_at_a_time(void **state)
     struct packer *p;
     size_t most, n;
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     assert_ok(packer_create(&p));
     wordy_init(&w);
@@ -460,7 +450,6 @@ static void an_account_sums_its_batches(void **state)
     uint64_t in = 0;
     struct loss_sum a;
 
-    (void)state;
     account_of(&a);
     for (size_t i = 0; i < BATCHES; i++) {
         for (size_t k = 0; k < x.rests[i].batch.n_ledger; k++) {
@@ -502,7 +491,6 @@ static void an_account_of_losses_or_last_words_alone_is_not_plain(void **state)
     };
     struct loss_sum a;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct ledger_row row = {str_make(rows[i].stage), str_make(rows[i].reason), rows[i].count};
 
@@ -525,7 +513,6 @@ static void what_is_held_is_not_added_up_and_holes_stay(void **state)
                                  {str_make("source"), str_make("out"), 5}};
     struct loss_sum a;
 
-    (void)state;
     for (size_t i = 0; i < BATCHES; i++) {
         x.rests[i].batch.ledger = rows;
         x.rests[i].batch.n_ledger = 2;
@@ -545,7 +532,6 @@ static void more_counts_than_fit_are_not_plain(void **state)
     static struct ledger_row rows[LOSS_SUM_COUNTS_MAX + 1];
     struct loss_sum a;
 
-    (void)state;
     for (size_t i = 0; i <= LOSS_SUM_COUNTS_MAX; i++) {
         (void)snprintf(names[i], sizeof names[i], "r%zu", i);
         rows[i] = (struct ledger_row){str_make("etw"), str_make(names[i]), 1};
@@ -573,7 +559,6 @@ static void every_shorter_value_is_rejected(void **state)
     size_t done, n;
     bool more;
 
-    (void)state;
     x.hw.n_rests = 2;
     assert_ok(meta_encode(&x.raw, &x.hw, 0, NULL, &done));
     for (size_t i = 0; i < x.raw.n; i++) {
@@ -601,7 +586,6 @@ static void counts_beyond_the_bytes_take_no_memory(void **state)
     size_t n;
     bool more;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(huge); i++) {
         arena_reset(&x.memory);
         assert_err(meta_decode(&x.memory, huge[i], sizeof huge[i], &x.hw.host, &back, &n, &more),
@@ -618,7 +602,6 @@ static void running_out_of_memory_leaves_nothing(void **state)
     bool more;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long i = 0; e; i++) {
         struct arena memory;
         long before;

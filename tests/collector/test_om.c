@@ -13,7 +13,6 @@ static void families_are_named_by_their_kind(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     om_family(&b, "a_bytes_total", METRICS_COUNTER, "One.");
     assert_text(&b, "# TYPE a_bytes counter\n# UNIT a_bytes bytes\n# HELP a_bytes One.\n");
@@ -37,7 +36,6 @@ static void values_are_exact_where_they_are_whole(void **state)
                 {1e-9, "a 1e-09\n"}};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         om_sample(&b, "a", "", rows[i].value);
@@ -64,7 +62,6 @@ static void labels_hold_any_bytes(void **state)
     };
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         om_label(&b, "l", rows[i].value);
@@ -85,7 +82,6 @@ static void metrics_of_one_name_share_a_header(void **state)
                 {.name = "b", .help = "B.", .kind = METRICS_GAUGE, .value = 3}}};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     om_metrics(&b, &f);
     om_end(&b);

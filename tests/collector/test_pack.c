@@ -36,7 +36,6 @@ static void packs_open_to_the_same_bytes(void **state)
     } rows[] = {{0, 1}, {1, 1}, {7, 1}, {200, 1}, {200, 40}, {BIG, 1}, {BIG, 9}, {BIG, BIG}};
     struct packer *p = packer_new();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint8_t *bytes = sparse(rows[i].n, rows[i].step);
         struct arena memory;
@@ -70,7 +69,6 @@ static void what_repeats_becomes_smaller(void **state)
     uint8_t *bytes = sparse(BIG, 500);
     struct buf out;
 
-    (void)state;
     buf_init(&out, 1u << 20);
     pack_put(p, &out, bytes, BIG);
     assert_ok(out.bad);
@@ -84,7 +82,6 @@ static void every_shorter_pack_is_refused(void **state)
 {
     struct packer *p = packer_new();
 
-    (void)state;
     for (unsigned step = 1; step < 300; step += 99) {
         uint8_t *bytes = sparse(2000, step);
         struct buf out;
@@ -118,7 +115,6 @@ static void a_length_beyond_what_is_allowed_allocates_nothing(void **state)
     struct arena memory;
     size_t n;
 
-    (void)state;
     arena_init(&memory, 1000);
     assert_err(pack_open(p, &memory, &back, &n, huge, sizeof huge, 1u << 20), ERR_FULL);
     assert_int_equal(memory.used, 0);
@@ -133,7 +129,6 @@ static void a_buffer_that_is_full_says_so(void **state)
     uint8_t *bytes = sparse(2000, 1);
     struct buf out;
 
-    (void)state;
     buf_init(&out, 500);
     pack_put(p, &out, bytes, 2000);
     assert_err(out.bad, ERR_FULL);
@@ -173,7 +168,6 @@ static void running_out_of_memory_is_survived(void **state)
     long live = mem_live(), n = 0;
     enum err e;
 
-    (void)state;
     do {
         mem_fail_after(n++);
         e = round_trip(bytes);

@@ -50,7 +50,6 @@ static void a_graph_has_axes_and_dots(void **state)
     struct plot p = {
         .title = "cpu_percent", .unit = TABLE_PERMILLE, .points = points, .columns = 40, .rows = 4};
 
-    (void)state;
     p.n = triangle(points, false);
     expect_graph(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
                      "10.0% ┤    ⢀⠎⢢        ⢀⠎⢢        ⢀⠎⢢\n"
@@ -67,7 +66,6 @@ static void gaps_are_gaps(void **state)
     struct plot p = {
         .title = "cpu_percent", .unit = TABLE_PERMILLE, .points = points, .columns = 40, .rows = 4};
 
-    (void)state;
     p.n = triangle(points, true);
     expect_graph(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
                      "10.0% ┤    ⢀⠎⢢         ⠈⢢        ⢀⠎⢢\n"
@@ -97,7 +95,6 @@ static void absent_values_are_gaps_too(void **state)
     struct plot_point points[60];
     struct plot p = {.title = "x", .unit = TABLE_COUNT, .points = points, .n = 60, .columns = 30};
 
-    (void)state;
     for (int i = 0; i < 60; i++) {
         points[i] = (struct plot_point){NOON + i * CLK_S, 5, i < 30};
     }
@@ -111,7 +108,6 @@ static void without_values_it_says_so(void **state)
     struct plot_point point = {NOON, 1, false};
     struct plot p = {.title = "x", .points = &point, .n = 1, .columns = 40, .rows = 3};
 
-    (void)state;
     expect_graph(&p, "x  no values\n");
     p.n = 0;
     expect_spark(&p, "x  no values\n");
@@ -123,7 +119,6 @@ static void a_single_point_and_extreme_values_are_drawn(void **state)
         {INT64_MIN, INT64_MIN, true}, {0, INT64_MAX, true}, {INT64_MAX, 0, true}};
     struct buf b;
 
-    (void)state;
     for (size_t n = 1; n <= COUNT_OF(points); n++) {
         for (unsigned columns = 0; columns < 60; columns += 7) {
             struct plot p = {.title = "x",
@@ -152,7 +147,6 @@ static void large_values_that_differ_by_little_are_a_line(void **state)
     struct plot p = {
         .title = "x", .unit = TABLE_ID, .points = points, .n = 2, .columns = 4, .ascii = true};
 
-    (void)state;
     expect_spark(&p,
                  "x  min 9223372036854775806  max 9223372036854775807  last 9223372036854775807\n"
                  "####\n");
@@ -174,7 +168,6 @@ static void days_are_named_when_there_are_several(void **state)
                      .rows = 2,
                      .ascii = true};
 
-    (void)state;
     expect_graph(&p, "threads  min 1  max 3  last 3\n"
                      "3 +         ****************************\n"
                      "0 +*********\n"
@@ -187,7 +180,6 @@ static void no_name_above_a_plot_steers_a_terminal(void **state)
 {
     static const enum history_plot_how hows[] = {HISTORY_PLOT_BRAILLE, HISTORY_PLOT_SPARK};
 
-    (void)state;
     for (size_t i = 0; i < HOSTILE_TEXTS * COUNT_OF(hows); i++) {
         struct wire_host host = {.name = str_make(hostile_texts[i % HOSTILE_TEXTS])};
         struct wire_answer a = {

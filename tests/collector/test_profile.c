@@ -54,7 +54,6 @@ static void forget_environment(void)
 
 static int setup(void **state)
 {
-    (void)state;
     forget_environment();
     file = os_path_join(support_temp_dir(dir, sizeof dir), "config.yaml");
     assert_non_null(file);
@@ -64,7 +63,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     mem_free(file);
     support_remove_dir(dir);
     return 0;
@@ -85,7 +83,6 @@ static void options_go_before_environment_before_profile_before_default(void **s
     struct profile *p;
     char from[PROFILE_FROM_TEXT];
 
-    (void)state;
     for (int step = 0; step < 4; step++) {
         static const char *const values[] = {"here", "there", "lab.example", "localhost"};
         static const char *const froms[] = {"--collector", "PROCFLEET_COLLECTOR", ":4: profile lab",
@@ -109,7 +106,6 @@ static void a_profile_is_chosen_by_option_environment_or_the_file(void **state)
     struct opt_args *a;
     struct profile *p;
 
-    (void)state;
     assert_int_equal(setenv("PROCFLEET_CONFIG", file, 1), 0);
     assert_ok(open_with(&p, &a, 0, words, NULL));
     assert_string_equal(profile_chosen(p), "lab");
@@ -135,7 +131,6 @@ static void files_are_looked_for_beside_the_file_that_names_them(void **state)
     struct opt_args *a;
     struct profile *p;
 
-    (void)state;
     assert_int_equal(setenv("PROCFLEET_CONFIG", file, 1), 0);
     assert_ok(open_with(&p, &a, 0, NULL, NULL));
     assert_string_equal(profile_value(p, PROFILE_CA), beside);
@@ -152,7 +147,6 @@ static void the_usual_file_may_be_missing(void **state)
     char *room = os_path_join(dir, "procfleet");
     char *usual = os_path_join(room, "config.yaml");
 
-    (void)state;
     assert_int_equal(setenv("XDG_CONFIG_HOME", dir, 1), 0);
     assert_ok(open_with(&p, &a, 0, NULL, NULL));
     assert_null(profile_file(p));
@@ -185,7 +179,6 @@ static void mistakes_are_named(void **state)
         {"wrong.yaml", "", "default_profile: x\n", "there is no profile 'x'"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         char *path = *table[i].config ? os_path_join(dir, table[i].config) : NULL;
         struct errmsg why = {""};
@@ -212,7 +205,6 @@ static void the_sample_is_a_file_that_can_be_used(void **state)
     struct profile *p;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     profile_print_sample(&b);
     assert_ok(os_write_file(file, b.p, b.n, false));
@@ -229,7 +221,6 @@ static void every_failing_allocation_is_survived(void **state)
 {
     long live;
 
-    (void)state;
     assert_int_equal(setenv("PROCFLEET_CONFIG", file, 1), 0);
     live = mem_live();
     for (long n = 0;; n++) {

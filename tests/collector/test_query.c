@@ -29,7 +29,6 @@ static void hosts_are_listed_with_their_newest_process_count(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     put_hosts(l, 3, 990);
     lab_begin(l, 3, 77, 2);
     lab_tick(l, 1000);
@@ -55,7 +54,6 @@ static void a_last_batch_without_samples_leaves_the_process_count(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     put_hosts(l, 1, 990);
     lab_begin(l, 1, 77, 2);
     lab_life(l, LIFE_PROCESS_STOP, 1010, 9, "gone");
@@ -72,7 +70,6 @@ static void hosts_come_in_pages(void **state)
     struct wire_query q = {.limit = 2};
     struct query_answer a, b;
 
-    (void)state;
     put_hosts(l, 3, 990);
     ask_run(&a, l, QUERY_HOSTS, &q, NULL);
     assert_int_equal(a.data.n_hosts, 2);
@@ -109,7 +106,6 @@ static void a_host_is_chosen_by_name_pattern_or_id(void **state)
     };
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     put_hosts(l, 3, 990);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct wire_query q = {.host = str_make(table[i].host)};
@@ -137,7 +133,6 @@ static void scope_hides_other_hosts_from_every_kind_of_query(void **state)
     struct query_env env = {.scope = "host-2", .stats = &stats, .now_ns = LAB_NS(1000)};
     struct errmsg why;
 
-    (void)state;
     put_hosts(l, 3, 990);
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         ask_run(&a, l, kinds[i], &q, "host-2");
@@ -171,7 +166,6 @@ static void windows_outside_the_data_make_the_answer_partial(void **state)
     };
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     put_hosts(l, 1, 990);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct wire_query q = {.since_ns = LAB_NS(table[i].since),
@@ -194,7 +188,6 @@ static void an_anchored_window_follows_each_hosts_newest_data(void **state)
     struct wire_query q = {.last_ns = LAB_NS(5) - LAB_EPOCH_NS};
     struct query_answer a;
 
-    (void)state;
     put_hosts(l, 1, 100); /* nothing for 15 minutes */
     ask_run(&a, l, QUERY_TOP, &q, NULL);
     assert_int_equal(a.data.n_rows, 1);
@@ -211,7 +204,6 @@ static void known_loss_in_the_window_makes_the_answer_partial(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_tick(l, 990);
     lab_cpu(l, 5, true, 0, 1, steady);
@@ -253,7 +245,6 @@ static void a_loss_is_told_with_where_most_was_lost_and_why(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     for (unsigned i = 0; i < COUNT_OF(rows); i++) {
         lab_begin(l, rows[i].host, 7, i + 1);
         lab_tick(l, 900 + i);
@@ -275,7 +266,6 @@ static void polled_hosts_and_recordings_are_only_remarked_on(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_flags(l, BATCH_POLLED);
     lab_tick(l, 990);
@@ -309,7 +299,6 @@ static void wrong_questions_are_refused_with_a_sentence(void **state)
     struct lab *l = lab_open(NULL, NULL);
     struct query_env env = {.view = lab_view(l)};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct query_answer a;
         struct errmsg why = {""};
@@ -330,7 +319,6 @@ static void a_passed_deadline_ends_the_query(void **state)
     struct query_env env = {.now_ns = LAB_NS(1000)};
     struct deadline passed;
 
-    (void)state;
     put_hosts(l, 1, 990);
     env.view = lab_view(l);
     deadline_set(&passed, os_mono_ns() - 1);
@@ -350,7 +338,6 @@ static void every_failing_allocation_is_survived(void **state)
     struct wire_query q = {0};
     struct query_env env = {.now_ns = LAB_NS(1000)};
 
-    (void)state;
     put_hosts(l, 2, 990);
     lab_begin(l, 2, 77, 2);
     lab_life(l, LIFE_PROCESS_START, 991, 400, "new");

@@ -109,7 +109,6 @@ static void put_batch(struct lab *l, unsigned b)
 
 static int terse(void **state)
 {
-    (void)state;
     line_bytes = 170;
     pages_max = 100;
     return 0;
@@ -117,7 +116,6 @@ static int terse(void **state)
 
 static int wordy(void **state)
 {
-    (void)state;
     line_bytes = 3000;
     pages_max = 5;
     return 0;
@@ -232,7 +230,6 @@ static void every_question_to_a_busy_host_is_answered(void **state)
     struct wire_query ps = all_metrics(), q = {0};
     unsigned failed = 0;
 
-    (void)state;
     for (unsigned b = 0; b < BATCHES; b++) {
         put_batch(l, b);
     }

@@ -10,14 +10,12 @@ static struct query_answer a; /* the last one */
 
 static int open_lab(void **state)
 {
-    (void)state;
     l = lab_open(NULL, NULL);
     return 0;
 }
 
 static int close_lab(void **state)
 {
-    (void)state;
     query_answer_fini(&a);
     lab_close(l);
     return 0;
@@ -74,7 +72,6 @@ static void where_nothing_was_lost_all_is_delivered(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     begin(1, 900, 10);
     lab_ledger(l, "source", "out", 5000);
     lab_put(l);
@@ -93,7 +90,6 @@ static void lost_events_and_ticks_are_weighed_against_what_came(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     begin(1, 900, 10);
     lab_ledger(l, "source", "out", 39988);
     lab_ledger(l, "source", "lost_events", 12);
@@ -121,7 +117,6 @@ static void ticks_left_out_are_named_where_nothing_else_was_lost(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     begin(1, 700, 9);
     lab_ledger(l, "table", "late", 1);
     lab_put(l);
@@ -136,7 +131,6 @@ static void ticks_left_out_do_not_hide_a_batch_that_is_missing(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     begin(1, 900, 10);
     lab_ledger(l, "table", "late", 5);
     lab_put(l);
@@ -151,7 +145,6 @@ static void a_lost_buffer_makes_the_figure_an_upper_bound(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     begin(1, 900, 10);
     lab_ledger(l, "source", "out", 100);
     lab_ledger(l, "source", "lost_buffers", 2);
@@ -167,7 +160,6 @@ static void a_hole_in_the_numbers_is_a_loss_of_the_time_between(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 900, 10);
     put(4, 930, 10); /* 910 to 929 never came */
     c = ask(true);
@@ -193,7 +185,6 @@ static void a_killed_agent_explains_the_time_until_it_is_back(void **state)
     struct wire_query q = {.since_ns = LAB_NS(914.5), .until_ns = LAB_NS(940)};
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 900, 10);
     begin(2, 920, 10);
     lab_ledger(l, "agent", "killed", 10);
@@ -221,7 +212,6 @@ static void a_kill_does_not_hide_a_batch_that_a_later_one_overtook(void **state)
     static const int64_t cpu[LAB_MAX];
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 900, 10);
     lab_begin(l, 1, 8, 2); /* number 1, of 910 to 919, never came */
     for (unsigned i = 0; i < 10; i++) {
@@ -260,7 +250,6 @@ static void a_kill_is_counted_by_the_ticks_that_follow(void **state)
     static const int64_t cpu[LAB_MAX];
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 900, 1);
     begin(2, 902, 1);
     lab_ledger(l, "agent", "killed", 20); /* by the rate it was to have, ten times the real one */
@@ -283,7 +272,6 @@ static void a_clock_that_was_set_does_not_change_what_a_kill_cost(void **state)
 {
     static const int64_t cpu[LAB_MAX];
 
-    (void)state;
     put(1, 900, 10);
     lab_begin(l, 1, 7, 2);
     lab_tick(l, 920); /* then it was set, 50 seconds ahead */
@@ -300,7 +288,6 @@ static void what_a_spool_took_away_is_lost_though_a_tick_is_left(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 900, 10);
     lab_begin(l, 1, 7, 2);
     lab_tick(l, 919);
@@ -319,7 +306,6 @@ static void events_that_the_spool_took_away_are_not_delivered(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     begin(1, 900, 1);
     lab_life(l, LIFE_PROCESS_START, 900, 5, "a");
     lab_ledger(l, "source", "out", 10);
@@ -356,7 +342,6 @@ static void a_window_that_begins_or_ends_in_a_gap_tells_of_it(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 100, 10);
     put(6, 150, 10);
     c = ask_between(100, 160);
@@ -386,7 +371,6 @@ static void so_does_one_whose_gap_is_long(void **state)
 {
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 100, 10);
     put(5, 900, 10);
     lab_begin(l, 1, 8, 3); /* numbers 1 and 2 of it are missing */
@@ -408,7 +392,6 @@ static void a_window_that_ends_before_a_killed_agent_is_back_tells_of_it(void **
 {
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 100, 10);
     begin(2, 150, 10);
     lab_ledger(l, "agent", "killed", 40);
@@ -428,7 +411,6 @@ static void a_missing_host_counts_as_nothing_delivered(void **state)
 {
     struct wire_query q = {.since_ns = LAB_NS(900), .until_ns = LAB_NS(910)};
 
-    (void)state;
     put(1, 900, 10);
     lab_begin(l, 2, 7, 1);
     lab_tick(l, 10);
@@ -455,7 +437,6 @@ static void a_host_nobody_knows_has_delivered_nothing(void **state)
 {
     struct wire_query q = {.host = str_make("nobody")};
 
-    (void)state;
     put(1, 900, 10);
     ask_run(&a, l, QUERY_TOP, &q, NULL);
     assert_true(a.data.partial);
@@ -466,7 +447,6 @@ static void the_last_words_of_an_agent_count_though_they_have_no_time(void **sta
 {
     const struct wire_coverage *c;
 
-    (void)state;
     put(1, 900, 10);
     lab_begin(l, 1, 7, 2);
     lab_flags(l, BATCH_LAST);
@@ -481,7 +461,6 @@ static void every_stage_is_told_when_asked_for(void **state)
     const struct wire_coverage *c;
     const struct wire_stage *s;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         begin(i + 1, 900 + 10 * i, 10);
         lab_ledger(l, "who", "knows", 1);
@@ -513,7 +492,6 @@ static void it_comes_in_pages_and_the_figure_with_the_first(void **state)
     struct query_answer b;
     static const int64_t cpu[1];
 
-    (void)state;
     for (unsigned i = 1; i <= 3; i++) {
         lab_begin(l, i, 7, 1);
         lab_tick(l, 990);
@@ -539,7 +517,6 @@ static void a_window_as_wide_as_numbers_go_has_hardly_anything(void **state)
     static const struct wire_query rows[] = {{.since_ns = INT64_MIN + 5, .until_ns = LAB_NS(1000)},
                                              {.since_ns = INT64_MIN}};
 
-    (void)state;
     put(1, 900, 10);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         ask_about(QUERY_COVERAGE, &rows[i]);
@@ -557,7 +534,6 @@ static void every_answer_ends_with_the_figure(void **state)
                                             QUERY_EVENTS};
     struct wire_query q = {.limit = 1};
 
-    (void)state;
     for (unsigned i = 0; i < 20; i++) { /* more than a page of one row sees */
         begin(i + 1, 900 + i, 1);
         lab_ledger(l, "source", "out", 50);
@@ -657,7 +633,6 @@ static void ranges_of_numbers_are_joined_up_to_the_highest_number(void **state)
         .last_ns = 50, .n_streams = COUNT_OF(streams), .streams = streams};
     static struct query_ledger all;
 
-    (void)state;
     query_ledger_init(&all, 0, INT64_MAX);
     query_ledger_account(&all, &account);
     assert_int_equal(all.n_ranges, 3);

@@ -20,7 +20,6 @@ static void starts_and_stops_come_in_time_order_over_hosts(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     put_events(l, 2, 10);
     put_events(l, 1, 10);
     ask_run(&a, l, QUERY_EVENTS, &q, NULL);
@@ -64,7 +63,6 @@ static void order_is_by_the_collectors_clock_on_every_page(void **state)
     unsigned n = 0;
     bool more = true;
 
-    (void)state;
     put_jumping(l, 1, 1000);
     lab_clock(l, (struct host_offset){0});
     put_events(l, 2, 30);
@@ -114,7 +112,6 @@ static void a_stop_is_completed_from_what_is_known(void **state)
     struct query_answer a;
     const struct proc_info *got;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_tick(l, 100);
     lab_info(l, &info);
@@ -152,7 +149,6 @@ static void filters_by_kind_pid_name_and_time_work(void **state)
         .kind = LIFE_IMAGE_LOAD, .wall_ns = LAB_NS(110), .text = {"a.dll", 5}};
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     image.info.id = (struct proc_id){1000, 1000};
     put_events(l, 1, 10);
     lab_begin(l, 1, 7, 2);
@@ -195,7 +191,6 @@ static void what_agents_tell_belongs_to_no_process(void **state)
     struct lab *l = lab_open(NULL, NULL);
     struct query_answer a;
 
-    (void)state;
     put_events(l, 1, 2);
     lab_begin(l, 1, 7, 2);
     lab_event(l, &level);
@@ -232,7 +227,6 @@ static void pages_give_every_event_once_even_at_one_moment(void **state)
     uint8_t cursor[WIRE_CURSOR_MAX];
     bool more = true;
 
-    (void)state;
     for (unsigned h = 1; h <= 2; h++) {
         lab_begin(l, h, 7, 1);
         lab_tick(l, 100);

@@ -94,7 +94,6 @@ static void images_users_and_hosts_add_up_over_the_fleet(void **state)
     struct wire_query q = ask_metrics(1, both);
     const int64_t *g = grown;
 
-    (void)state;
     q.group_by = WIRE_GROUP_IMAGE;
     check(l, &q,
           (struct want[]){{11 * g[3] * MS, "b", "", 0, 2, 2},
@@ -120,7 +119,6 @@ static void gauges_of_a_group_are_those_of_the_living(void **state)
     struct lab *l = fleet();
     struct wire_query q = ask_metrics(1, both + 1);
 
-    (void)state;
     q.host = str_make("host-1");
     q.group_by = WIRE_GROUP_IMAGE;
     check(l, &q, (struct want[]){{600, "b", "", 0, 1, 1}, {200, "a", "", 0, 2, 1}}, 2);
@@ -150,7 +148,6 @@ static void every_order_takes_the_metric_in_its_way(void **state)
     };
     struct lab *l = fleet();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct wire_query q = ask_metrics(1, &cases[i].metric);
         struct query_answer a;
@@ -180,7 +177,6 @@ static void what_lies_before_the_window_is_part_of_the_first_step(void **state)
     } cases[] = {{WIRE_BY_SUM, 140 * MS}, {WIRE_BY_MAX, 100 * MS}, {WIRE_BY_AVG, 46666666}};
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 6);
     lab_cpu(l, 9, false, 0, 6, (int64_t[]){0, 500, 600, 700, 710, 740});
@@ -202,7 +198,6 @@ static void trees_add_up_their_descendants(void **state)
     struct wire_query q = ask_metrics(2, both);
     const int64_t *g = grown;
 
-    (void)state;
     q.host = str_make("host-1");
     q.group_by = WIRE_GROUP_TREE;
     check(l, &q, /* 2 has ended: its child stands alone */
@@ -224,7 +219,6 @@ static void wrong_parents_count_once(void **state)
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = ask_metrics(1, both);
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 2);
     for (uint32_t pid = 1; pid <= 4; pid++) {
@@ -257,7 +251,6 @@ static void a_pid_that_was_used_again_has_the_parent_of_its_time(void **state)
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = ask_metrics(1, both);
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 4);
     lab_run(l, 5, 10, 0, 4, false, 1, &cpu, (int64_t[]){0, 1, 2, 3});
@@ -289,7 +282,6 @@ static void many_short_lives_are_read_for_some_metrics_at_a_time(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     for (unsigned b = 0; b < BATCHES; b++) {
         lab_begin(l, 1, 7, b + 1);
         lab_tick(l, 100 + b);
@@ -327,7 +319,6 @@ static void questions_without_sense_are_refused(void **state)
     };
     struct lab *l = fleet();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct wire_query q = ask_metrics(1, &cases[i].metric);
         struct query_env env = {.view = lab_view(l), .now_ns = LAB_NS(1000)};

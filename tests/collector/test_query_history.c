@@ -33,7 +33,6 @@ static void every_sample_shows_the_growth_since_the_one_before(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     put_steady(l, 1, 2, 5);
     ask_run(&a, l, QUERY_HISTORY, &q, NULL);
     assert_int_equal(a.data.n_rows, 20);
@@ -54,7 +53,6 @@ static void a_process_that_began_inside_counts_from_zero(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_tick(l, 100);
     lab_tick(l, 101);
@@ -75,7 +73,6 @@ static void every_name_includes_those_that_are_not_known(void **state)
     } cases[] = {{"*", 20}, {"?*", 10}, {"known", 10}, {"other", 0}};
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     put_steady(l, 1, 1, 2);
     lab_begin(l, 1, 7, 2);
     lab_tick(l, 120);
@@ -99,7 +96,6 @@ static void steps_hold_the_growth_of_their_span(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     put_steady(l, 1, 6, 3); /* 100 to 159 */
     q.since_ns = LAB_NS(120);
     q.until_ns = LAB_NS(160);
@@ -121,7 +117,6 @@ static void gauges_keep_the_last_value_of_a_step(void **state)
     struct wire_query q = ask_metrics(1, ws);
     struct query_answer a;
 
-    (void)state;
     q.step_ns = 100 * CLK_S;
     lab_begin(l, 1, 7, 1);
     for (unsigned i = 0; i < 3; i++) {
@@ -185,7 +180,6 @@ static void pages_together_are_the_whole_history(void **state)
     };
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     put_steady(l, 1, 6, 4);
     put_steady(l, 2, 6, 4);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
@@ -211,7 +205,6 @@ static void two_agents_of_one_host_do_not_disturb_the_order(void **state)
     struct wire_query q = {.limit = 3};
     int64_t sum, absent;
 
-    (void)state;
     for (uint64_t stream = 1; stream <= 2; stream++) {
         lab_begin(l, 1, stream, 1);
         for (unsigned i = 0; i < 10; i++) {
@@ -231,7 +224,6 @@ static void a_page_ends_where_no_overlapping_batch_can_add_to_it(void **state)
     struct wire_query q = {.limit = 17};
     int64_t v[20], sum, absent;
 
-    (void)state;
     lab_begin(l, 1, 1, 1);
     for (unsigned i = 0; i < 20; i++) {
         lab_tick(l, 100 + i);
@@ -341,7 +333,6 @@ static void the_first_hour_of_a_store_has_every_sample(void **state)
     struct wire_query q = {.step_ns = CLK_S};
     struct query_answer a;
 
-    (void)state;
     put_sealed(l, 1, 100, 1000); /* from 22:15 on */
     put_sealed(l, 2, 400, 1000); /* joins later */
     expect_rows(l, "host-1", 100, 1000, 900, false);
@@ -362,7 +353,6 @@ static void at_the_edge_of_retention_every_sample_that_is_held_is_given(void **s
 {
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     put_sealed(l, 1, 100, 1300);
     put_sealed(l, 2, 700, 1300); /* has all its rows */
     put_sealed(l, 3, 100, 700);  /* has none */

@@ -67,7 +67,6 @@ static void the_clock_is_what_the_agent_told_last_else_what_is_stored(void **sta
         {{true, false, 5, 0}, {0}, true, 5, -1},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct lab *l = lab_with_one(rows[i].stored);
         struct query_answer a;
@@ -99,7 +98,6 @@ static void a_host_with_a_wrong_clock_is_not_silent(void **state)
         {3600, 4700, true}, {-800, 300, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct lab *l = lab_with_one((struct host_offset){true, true, rows[i].behind_s * CLK_S, 0});
         struct query_env env = {.view = lab_view(l),
@@ -134,7 +132,6 @@ static void a_certificate_that_was_not_renewed_in_time_is_noted(void **state)
     };
     struct lab *l = lab_with_one((struct host_offset){0});
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int64_t end_ns = NOW + rows[i].left_days * DAY;
         struct query_answer a;
@@ -184,7 +181,6 @@ static void ended_recordings_make_no_later_answer_partial(void **state)
     struct wire_query q = {.since_ns = LAB_NS(985)};
     struct query_answer a;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         ask_run(&a, l, kinds[i], &q, NULL);
         assert_false(a.data.partial);
@@ -220,7 +216,6 @@ static void recordings_that_broke_off_are_not_expected_to_go_on(void **state)
     struct errmsg why = {""};
     struct query_answer a;
 
-    (void)state;
     for (unsigned played = 0; played < 2; played++) {
         heard = played != 0;
         told = (struct query_host_state){.connected = played != 0};
@@ -256,7 +251,6 @@ static void a_host_that_is_back_has_not_ended(void **state)
     struct lab *l = lab_with_dead(BATCH_LAST);
     struct query_answer a;
 
-    (void)state;
     heard = true;
     for (unsigned back = 0; back < 2; back++) {
         told = (struct query_host_state){.connected = back != 0};
@@ -288,7 +282,6 @@ static void forgotten_hosts_are_in_no_answer_but_to_those_who_name_them(void **s
     struct query_answer a;
     struct errmsg why = {""};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         q = (struct wire_query){.host = str_make(rows[i].host), .forgotten = rows[i].all};
         assert_ok(query_run(&a, rows[i].kind, &env, &q, &why));
@@ -316,7 +309,6 @@ static void a_revoked_host_says_so(void **state)
     struct lab *l = lab_with_one((struct host_offset){0});
     struct query_answer a;
 
-    (void)state;
     told = (struct query_host_state){.revoked = true};
     heard = true;
     run(&a, l, QUERY_HOSTS, false);
@@ -343,7 +335,6 @@ static void hosts_are_counted_as_far_as_they_are_seen(void **state)
                 {"host-1", true, 1}, {"host-?", true, 2}, {"none", false, 0}};
     struct lab *l = lab_with_dead(0);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct query_env env = {.view = lab_view(l),
                                 .scope = rows[i].scope,
@@ -359,7 +350,6 @@ static void clones_and_a_failed_store_are_noted_on_every_answer(void **state)
     static const enum query_kind kinds[] = {QUERY_HOSTS, QUERY_TOP, QUERY_PROCESSES};
     struct lab *l = lab_with_one((struct host_offset){0});
 
-    (void)state;
     heard = true;
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         for (unsigned bits = 0; bits < 4; bits++) {
@@ -410,7 +400,6 @@ static void processes_of_a_host_are_those_of_its_newest_tick(void **state)
     static const int64_t cpu[] = {1};
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     put_three(l, 1, 900, false);
     assert_processes(l, 1);
     put_three(l, 2, 910, true);

@@ -33,7 +33,6 @@ static void living_processes_are_shown_with_totals(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     put_life(l, 1, 5);
     ask_run(&a, l, QUERY_PROCESSES, &q, NULL);
     assert_int_equal(a.data.n_rows, 4);
@@ -54,7 +53,6 @@ static void ended_processes_appear_when_asked_for(void **state)
     struct wire_query q = {.exited = true};
     struct query_answer a;
 
-    (void)state;
     put_life(l, 1, 5);
     ask_run(&a, l, QUERY_PROCESSES, &q, NULL);
     assert_int_equal(a.data.n_rows, 5);
@@ -72,7 +70,6 @@ static void a_moment_in_the_past_shows_who_lived_then(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     put_life(l, 1, 3);
     ask_run(&a, l, QUERY_PROCESSES, &q, NULL);
     assert_int_equal(a.data.n_rows, 3);
@@ -88,7 +85,6 @@ static void who_vanished_without_a_word_is_not_alive(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     put_life(l, 1, 3);
     lab_begin(l, 1, 8, 1); /* the agent comes back a minute later: pid 3 is gone */
     lab_tick(l, 190);
@@ -116,7 +112,6 @@ static void a_process_that_was_only_named_is_shown_without_values(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_tick(l, 100);
     lab_cpu(l, 1, false, 0, 1, (int64_t[]){900});
@@ -139,7 +134,6 @@ static void pages_together_are_everything_once(void **state)
     uint64_t sum = 0;
     bool more = true;
 
-    (void)state;
     for (unsigned h = 1; h <= 3; h++) {
         put_life(l, h, 8);
     }
@@ -179,7 +173,6 @@ static void what_a_process_became_last_is_its_name(void **state)
 {
     struct lab *l = lab_open(NULL, NULL);
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_tick(l, 100);
     lab_tick(l, 101);

@@ -320,7 +320,6 @@ static void put_all(struct stage *s, unsigned questions)
 
 static void in_memory(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct stage s = stage_make(seed, TICKS, seed % 2 == 0);
         double now_s;
@@ -338,7 +337,6 @@ static void in_memory(void **state)
 /* Read from the columns that are kept ready of recent batches, and from batches beside them. */
 static void the_last_minutes(void **state)
 {
-    (void)state;
     for (uint64_t seed = 71; seed <= 74; seed++) {
         struct stage s = stage_make(seed, TICKS, seed % 2 == 0);
         struct store_stats stats;
@@ -360,7 +358,6 @@ static void the_last_minutes(void **state)
 
 static void sealed_at_any_moment(void **state)
 {
-    (void)state;
     for (uint64_t seed = 11; seed <= 14; seed++) {
         struct stage s = stage_make(seed, TICKS, seed % 2 == 0);
 
@@ -374,7 +371,6 @@ static void sealed_at_any_moment(void **state)
 
 static void some_samples_are_gone(void **state)
 {
-    (void)state;
     for (uint64_t seed = 21; seed <= 24; seed++) {
         struct stage s = stage_make(seed, TICKS, seed % 2 == 0);
 
@@ -395,7 +391,6 @@ static void samples_that_are_gone_are_told_by_their_sums(void **state)
     struct query_answer a;
     size_t rows = 0;
 
-    (void)state;
     put_all(&s, 0);
     assert_ok(store_seal_now(lab_store(s.l), INT64_MAX));
     drop(&s, SEG_RAW, 1);
@@ -415,7 +410,6 @@ static void samples_that_are_gone_are_told_by_their_sums(void **state)
 
 static void only_minutes_are_left(void **state)
 {
-    (void)state;
     for (uint64_t seed = 31; seed <= 34; seed++) {
         struct stage s = stage_make(seed, TICKS, seed % 2 == 0);
 
@@ -437,7 +431,6 @@ static void only_minutes_are_left(void **state)
 
 static void only_hours_are_left(void **state)
 {
-    (void)state;
     for (uint64_t seed = 51; seed <= 52; seed++) {
         struct stage s = stage_make(seed, 1200, seed % 2 == 0);
 
@@ -485,7 +478,6 @@ static void sealing_changes_no_answer(void **state)
     struct wire_query q = {0};
     double now_s;
 
-    (void)state;
     while (plain_put(s.p, s.l, &now_s)) {
     }
     plain_span(s.p, &q.since_ns, &q.until_ns);

@@ -95,7 +95,6 @@ static void groups_add_up_in_buckets_over_the_fleet(void **state)
     struct wire_query q = two_buckets(1, both, WIRE_GROUP_IMAGE);
     struct query_answer a;
 
-    (void)state;
     ask_run(&a, l, QUERY_SERIES, &q, NULL);
     assert_int_equal(a.data.series->step_ns, 5 * CLK_S);
     assert_int_equal(a.data.series->t0_ns, LAB_NS(100));
@@ -134,7 +133,6 @@ static void what_is_in_no_row_is_one_series_more(void **state)
     struct wire_query q = two_buckets(1, both, WIRE_GROUP_NONE);
     struct query_answer a;
 
-    (void)state;
     q.host = str_make("host-1");
     q.limit = 1;
     ask_run(&a, l, QUERY_SERIES, &q, NULL);
@@ -157,7 +155,6 @@ static void a_short_life_counts_in_a_groups_gauge_for_its_time(void **state)
     struct wire_query q = two_buckets(1, both + 1, WIRE_GROUP_IMAGE);
     struct query_answer a;
 
-    (void)state;
     q.host = str_make("host-1");
     ask_run(&a, l, QUERY_SERIES, &q, NULL);
     expect(&a, 0, 0, 2, (int64_t[]){300, 600});
@@ -177,7 +174,6 @@ static void a_process_has_the_mean_and_the_ends_of_its_own_samples(void **state)
     struct query_answer a;
     const struct wire_series_column *c;
 
-    (void)state;
     q.host = str_make("host-1");
     q.has_pid = true;
     q.pid = 2;
@@ -202,7 +198,6 @@ static void percent_is_of_the_part_of_a_bucket_that_was_asked_for(void **state)
     struct wire_query q = two_buckets(1, percent, WIRE_GROUP_HOST);
     struct query_answer a;
 
-    (void)state;
     ask_run(&a, l, QUERY_SERIES, &q, NULL);
     expect(&a, 0, 0, 2, (int64_t[]){48, 48}); /* 240 ms in 5 s */
     query_answer_fini(&a);
@@ -241,7 +236,6 @@ static void a_lost_batch_is_a_bucket_without_value_and_not_present(void **state)
     struct wire_query q = ask_metrics(2, (const uint8_t[]){M_CPU_TIME, M_CPU_PERCENT});
     struct query_answer a;
 
-    (void)state;
     q.since_ns = LAB_NS(90);
     q.until_ns = LAB_NS(150);
     q.step_ns = 10 * CLK_S;
@@ -269,7 +263,6 @@ static void a_window_that_moves_does_not_change_a_bucket(void **state)
     struct wire_query q = ask_metrics(1, both);
     struct query_answer a, b;
 
-    (void)state;
     q.since_ns = LAB_NS(100);
     q.until_ns = LAB_NS(120);
     q.step_ns = 10 * CLK_S;
@@ -300,7 +293,6 @@ static void the_step_is_the_shortest_usual_one_that_fits(void **state)
     };
     struct lab *l = fleet();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct wire_query q = ask_metrics(1, both);
         struct query_answer a;
@@ -326,7 +318,6 @@ static void a_silent_host_does_not_widen_the_buckets(void **state)
     struct wire_query q = ask_metrics(1, both);
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 3, 9, 1);
     ticks(l, -500000, 10);
     lab_cpu(l, 9, false, 0, 10, (int64_t[]){0, 10, 20, 30, 40, 50, 60, 70, 80, 90});
@@ -350,7 +341,6 @@ static void the_last_bucket_ends_now(void **state)
     struct query_answer a;
     struct errmsg why;
 
-    (void)state;
     q.since_ns = LAB_NS(100);
     q.until_ns = LAB_NS(110);
     q.step_ns = 100 * CLK_S;
@@ -380,7 +370,6 @@ static void what_is_too_much_is_refused_with_the_way_out(void **state)
     struct lab *l = fleet();
     struct wire_query q = two_buckets(1, both, WIRE_GROUP_TREE);
 
-    (void)state;
     refuse(l, &q, "processes, images, users, hosts or the fleet");
     q.group_by = WIRE_GROUP_FLEET + 1;
     refuse(l, &q, "does not know");
@@ -420,7 +409,6 @@ static void without_hosts_there_are_no_buckets(void **state)
     struct wire_query q = two_buckets(1, both, WIRE_GROUP_IMAGE);
     struct query_answer a;
 
-    (void)state;
     q.host = str_make("nowhere");
     ask_run(&a, l, QUERY_SERIES, &q, NULL);
     assert_true(a.data.partial);
@@ -436,7 +424,6 @@ static void buckets_add_up_to_what_history_gives(void **state)
     static const int64_t steps[] = {CLK_S, 5 * CLK_S};
     struct lab *l = fleet();
 
-    (void)state;
     for (size_t k = 0; k < COUNT_OF(steps); k++) {
         struct wire_query q = two_buckets(1, both, WIRE_GROUP_FLEET);
         struct query_answer series, rows;

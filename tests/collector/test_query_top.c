@@ -33,7 +33,6 @@ static void growth_counts_from_the_right_base(void **state)
     struct wire_query q = {.since_ns = LAB_NS(105), .until_ns = LAB_NS(108), .limit = 100};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 10);
     lab_cpu(l, 1, false, 0, 10, (int64_t[]){0, 10, 20, 30, 40, 50, 60, 70, 80, 90});
@@ -64,7 +63,6 @@ static void a_host_may_have_begun_many_times(void **state)
     struct wire_query q = {.since_ns = LAB_NS(100), .until_ns = LAB_NS(1100), .limit = 1000};
     struct query_answer a;
 
-    (void)state;
     for (unsigned i = 0; i < 200; i++) {
         lab_begin(l, 1, i + 1, 1);
         lab_boot(l, (uint8_t)i);
@@ -84,7 +82,6 @@ static void growth_spans_batches_in_any_order(void **state)
     struct wire_query q = {.since_ns = LAB_NS(105), .until_ns = LAB_NS(125)};
     struct query_answer a;
 
-    (void)state;
     for (unsigned k = 0; k < 3; k++) {
         static const unsigned order[] = {2, 0, 1};
         unsigned b = order[k];
@@ -112,7 +109,6 @@ static void the_base_comes_from_a_batch_before_the_window(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 10);
     lab_cpu(l, 9, false, 0, 10, (int64_t[]){0, 10, 20, 30, 40, 50, 60, 70, 80, 90});
@@ -137,7 +133,6 @@ static void a_counter_that_begins_anew_counts_from_zero(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 2);
     lab_cpu(l, 9, false, 0, 2, (int64_t[]){5000, 40});
@@ -155,7 +150,6 @@ static void a_count_that_is_told_to_begin_inside_has_no_base_before(void **state
     struct wire_query q = {.since_ns = LAB_NS(110), .until_ns = LAB_NS(120)};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 10);
     lab_cpu(l, 9, true, 0, 10, (int64_t[]){10, 20, 30, 40, 50, 60, 70, 80, 90, 100});
@@ -179,7 +173,6 @@ static void gauges_show_their_last_value_and_absent_is_not_zero(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 3);
     lab_run(l, 9, 9, 0, 3, false, 2, both, (int64_t[]){10, 20, 30, 4096, 8192, 6000});
@@ -199,7 +192,6 @@ static void the_largest_win_over_all_hosts_and_ties_have_an_order(void **state)
     struct wire_query q = {.limit = 5};
     struct query_answer a;
 
-    (void)state;
     for (unsigned h = 1; h <= 4; h++) {
         lab_begin(l, h, 7, 1);
         ticks(l, 100, 2);
@@ -228,7 +220,6 @@ static void idle_is_hidden_unless_asked_for(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 2);
     lab_cpu(l, 0, false, 0, 2, (int64_t[]){0, 9000});
@@ -251,7 +242,6 @@ static void names_filter_and_known_attributes_come_along(void **state)
     struct wire_query q = {.name = str_make("WEB*")};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 2);
     lab_cpu(l, 4, false, 0, 2, (int64_t[]){0, 10});
@@ -276,7 +266,6 @@ static void instances_of_one_pid_are_kept_apart(void **state)
     struct wire_query q = {0};
     struct query_answer a;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 4);
     lab_run(l, 9, 1000, 0, 2, false, 1, &cpu, (int64_t[]){0, 10 * MS});
@@ -309,7 +298,6 @@ static void of_who_is_hidden_nothing_is_kept(void **state)
     struct query_table t;
     struct uuid boot;
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     ticks(l, 100, 2);
     lab_cpu(l, 4, false, 0, 2, (int64_t[]){0, 10});

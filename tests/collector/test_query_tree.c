@@ -61,7 +61,6 @@ static void parents_come_before_their_children_on_every_page_size(void **state)
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
 
-    (void)state;
     put(l, 1, 1, 100, 1, 7);
     put(l, 2, 1, 100, 2, 4);
     for (uint32_t limit = 1; limit <= 11; limit++) {
@@ -81,7 +80,6 @@ static void the_tree_is_that_of_the_moment(void **state)
     struct query_answer a;
     bool have;
 
-    (void)state;
     put(l, 1, 1, 100, 1, 3);
     put(l, 1, 2, 200, 1, 2);
     check(l, &q, "1:0 2:1 3:1", 100);
@@ -104,7 +102,6 @@ static void a_circle_of_parents_is_shown_once(void **state)
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
 
-    (void)state;
     lab_begin(l, 1, 7, 1);
     lab_tick(l, 100);
     for (uint32_t pid = 1; pid <= 5; pid++) {
@@ -143,7 +140,6 @@ static void the_overview_counts_hosts_and_names_what_is_kept(void **state)
     struct query_answer a;
     struct errmsg why;
 
-    (void)state;
     put(l, 1, 1, 100, 0, 3);
     put(l, 2, 1, 150, 1, 4);
     store_stats(lab_store(l), &stats);

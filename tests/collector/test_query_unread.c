@@ -28,7 +28,6 @@ static struct {
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&told, 0, sizeof told);
     step_ns = 0;
     rig_init(&rig);
@@ -38,7 +37,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     rig_fini(&rig);
     fio_fault_destroy(fault);
     fault = NULL;
@@ -277,14 +275,12 @@ static void every_read_may_fail(void)
 
 static void of_the_log_what_can_be_read_is_answered(void **state)
 {
-    (void)state;
     fill(false);
     every_read_may_fail();
 }
 
 static void of_segments_what_can_be_read_is_answered(void **state)
 {
-    (void)state;
     fill(true);
     every_read_may_fail();
 }
@@ -316,7 +312,6 @@ static void a_batch_that_cannot_be_read_costs_its_ticks_and_no_others(void **sta
     struct store_used used;
     struct store_stats stats;
 
-    (void)state;
     fill(false);
     fio_fault_fail(fault, FIO_READ, 4, ERR_IO, false);
     assert_int_equal(ticks_of(0, &used), 10 * (BATCHES - 1));
@@ -336,7 +331,6 @@ static void whatever_the_disk_says_a_batch_is_left_out(void **state)
                                       ERR_BUSY}; /* Windows: another program holds it */
     struct store_used used;
 
-    (void)state;
     fill(false);
     for (size_t i = 0; i < COUNT_OF(errors); i++) {
         fio_fault_fail(fault, FIO_READ, 4, errors[i], false);
@@ -349,7 +343,6 @@ static void the_log_says_it_once_however_often_it_happens(void **state)
 {
     struct store_used used;
 
-    (void)state;
     fill(false);
     fio_fault_fail(fault, FIO_READ, 0, ERR_IO, true);
     for (int i = 0; i < 3; i++) {
@@ -426,7 +419,6 @@ static void coverage_shows_when_the_disk_has_lost_what_came(void **state)
     struct said whole, s;
     unsigned shown = 0, n = 1;
 
-    (void)state;
     fill(true);
     ask(&whole, QUERY_COVERAGE, "*");
     assert_int_equal(whole.unreadable, 0);
@@ -482,7 +474,6 @@ static uint64_t left_out_without(const char *kind, enum query_kind asked, const 
 
 static void what_is_older_than_a_host_is_not_missing_of_it(void **state)
 {
-    (void)state;
     fill_from(true, BATCHES / 2 + 2); /* its first is in the second window */
     assert_int_equal(left_out_without("rest-", QUERY_COVERAGE, "gen-1"), 2);
     assert_int_equal(left_out_without("rest-", QUERY_COVERAGE, "gen-2"), 1);
@@ -490,7 +481,6 @@ static void what_is_older_than_a_host_is_not_missing_of_it(void **state)
 
 static void sums_are_not_missing_where_samples_are(void **state)
 {
-    (void)state;
     fill(true);
     step_ns = 10 * SECOND;
     assert_int_equal(left_out_without("10s-", QUERY_HISTORY, "*"), 0);
@@ -498,7 +488,6 @@ static void sums_are_not_missing_where_samples_are(void **state)
 
 static void what_is_missed_twice_is_counted_once(void **state)
 {
-    (void)state;
     fill(true); /* events are read, then what coverage goes by: from the same segment */
     assert_int_equal(left_out_without("rest-", QUERY_EVENTS, "gen-1"), 2);
 }
@@ -515,7 +504,6 @@ static void a_damaged_catalogue_is_told(void **state)
     size_t bytes;
     uint8_t *p;
 
-    (void)state;
     fill(true);
     ask(&whole, QUERY_PROCESSES, "*");
     assert_false(whole.partial);
@@ -552,7 +540,6 @@ static void a_flipped_bit_of_the_catalogue_changes_no_name(void **state)
     size_t bytes;
     uint8_t *p;
 
-    (void)state;
     fill(true);
     ask(&whole, QUERY_PROCESSES, "*");
     rig_close(&rig);
@@ -582,7 +569,6 @@ static void holes_are_joined_and_bounded(void **state)
     struct store_holes h = {0};
     int64_t sum_ns = 0;
 
-    (void)state;
     store_used_hole_add(&h, 100 * SECOND, 109 * SECOND);
     store_used_hole_add(&h, 120 * SECOND, 129 * SECOND);
     assert_int_equal(h.n, 2);

@@ -11,7 +11,6 @@ static struct rate_limit t;
 
 static int setup(void **state)
 {
-    (void)state;
     assert_ok(
         rate_limit_init(&t, (struct rate_limit_rate){50, 100}, (struct rate_limit_rate){10, 40}));
     return 0;
@@ -32,7 +31,6 @@ static void an_address_has_its_burst_and_then_its_rate(void **state)
 {
     int64_t wait;
 
-    (void)state;
     assert_int_equal(through("192.0.2.1:5000", 90, NOW), 40);
     wait = rate_limit_take(&t, "192.0.2.1:5000", NOW);
     assert_int_equal(wait, CLK_S / 10);
@@ -43,7 +41,6 @@ static void an_address_has_its_burst_and_then_its_rate(void **state)
 
 static void the_port_is_no_address(void **state)
 {
-    (void)state;
     assert_int_equal(through("192.0.2.1:5000", 90, NOW), 40);
     assert_int_equal(through("192.0.2.1:5001", 90, NOW), 0);
     assert_int_equal(through("[2001:db8:0:0:0:0:0:1]:1", 40, NOW), 40);
@@ -53,7 +50,6 @@ static void the_port_is_no_address(void **state)
 /* Whoever has one address of a /64 has them all. */
 static void a_network_of_version_6_is_one_address(void **state)
 {
-    (void)state;
     assert_int_equal(through("[2001:db8:1:2:3:4:5:6]:1", 90, NOW), 40);
     assert_int_equal(through("[2001:db8:1:2:9:9:9:9]:1", 90, NOW), 0);
     assert_int_equal(through("[2001:db8:1:20:3:4:5:6]:1", 90, NOW), 40);
@@ -63,7 +59,6 @@ static void all_together_have_a_burst_and_a_rate(void **state)
 {
     unsigned ok = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         char address[32];
 
@@ -78,7 +73,6 @@ static void all_together_have_a_burst_and_a_rate(void **state)
 /* Who has to wait is not made to wait longer by asking. */
 static void asking_in_vain_costs_nothing(void **state)
 {
-    (void)state;
     assert_int_equal(through("192.0.2.1:1", 10000, NOW), 40);
     assert_int_equal(rate_limit_take(&t, "192.0.2.1:1", NOW + CLK_S / 10), 0);
 }

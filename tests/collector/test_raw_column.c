@@ -108,7 +108,6 @@ static enum err read_back(struct coded *c, struct arena *memory, uint64_t metric
 
 static void what_was_written_is_read(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 12; seed++) {
         struct samples before, after;
         struct window_part *parts;
@@ -150,7 +149,6 @@ static void the_clock_comes_back(void **state)
         {true, true, INT64_MIN, INT64_MAX},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(clocks); i++) {
         struct window_part *parts;
         struct arena memory;
@@ -176,7 +174,6 @@ static void one_process_and_some_metrics_are_read_alone(void **state)
 {
     struct coded c;
 
-    (void)state;
     coded_init(&c, 21, 40);
     for (size_t i = 0; i < c.hw.parts[0].rows.n_runs; i++) {
         uint32_t pid = c.hw.parts[0].rows.runs[i].id.pid;
@@ -225,7 +222,6 @@ static void extreme_values_survive(void **state)
     uint64_t n_values = 0;
     size_t n;
 
-    (void)state;
     for (int64_t i = 0; i < TICKS; i++) {
         wall[i] = i < 2 ? (i ? 0 : INT64_MIN) : i * i * i * 1000;
         mono[i] = i == TICKS - 1 ? INT64_MAX : i;
@@ -299,7 +295,6 @@ static void the_bytes_are_those_of_the_format(void **state)
     struct packer *p;
     size_t n;
 
-    (void)state;
     assert_ok(packer_create(&p));
     arena_init(&memory, MEMORY);
     buf_init(&out, SEG_VALUE_MAX);
@@ -346,7 +341,6 @@ static void shorter_and_damaged_bytes_are_refused_or_sound(void **state)
     const uint8_t *raw;
     size_t raw_n;
 
-    (void)state;
     coded_init(&c, 31, 6);
     arena_init(&memory, MEMORY);
     other = c;
@@ -382,7 +376,6 @@ static void every_shorter_column_is_refused(void **state)
     struct coded c, other;
     unsigned m;
 
-    (void)state;
     coded_init(&c, 33, 6);
     m = (unsigned)__builtin_ctzll(c.metrics);
     for (size_t n = 0; n < c.columns[m].n; n++) {
@@ -408,7 +401,6 @@ static void running_out_of_memory_is_survived(void **state)
     long n = 0;
     enum err e;
 
-    (void)state;
     coded_init(&c, 35, 30);
     do {
         struct window_part *parts;

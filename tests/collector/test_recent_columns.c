@@ -88,7 +88,6 @@ static void what_a_fleet_sends_is_read_as_it_was(void **state)
 {
     static const size_t ticks[] = {1, 2, 10, 60};
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         struct fleetgen_conf conf = {.seed = seed};
         struct fleetgen *g = fleetgen_create(&conf);
@@ -170,7 +169,6 @@ static void values_of_any_size_are_read_as_they_were(void **state)
 {
     static struct chance c;
 
-    (void)state;
     noise = 88172645463325252u;
     for (unsigned i = 0; i < 2000; i++) {
         chance_make(&c);
@@ -185,7 +183,6 @@ static void too_many_shapes_have_no_hot_form(void **state)
     struct batch b = {
         .n_ticks = 256, .wall_ns = ticks, .mono_ns = ticks, .runs = runs, .n_runs = 256};
 
-    (void)state;
     for (uint32_t i = 0; i < 256; i++) {
         ticks[i] = i;
         runs[i] = (struct batch_run){.id = {i, i}, .first_tick = i, .n_ticks = 1};
@@ -208,7 +205,6 @@ static void what_would_be_large_has_no_hot_form(void **state)
                       .columns = &column,
                       .n_columns = 1};
 
-    (void)state;
     noise = 1;
     for (size_t i = 0; i < COUNT_OF(runs); i++) {
         runs[i] = (struct batch_run){
@@ -229,7 +225,6 @@ static void without_memory_there_is_none(void **state)
     long live = mem_live();
     struct recent_columns *hot = NULL;
 
-    (void)state;
     for (long n = 0; !hot; n++) {
         mem_fail_after(n);
         hot = recent_columns_create(b);
@@ -330,7 +325,6 @@ static void recent_batches_are_hot_and_older_ones_are_not(void **state)
     struct head_state *s;
     size_t n_hot;
 
-    (void)state;
     noise = 2;
     for (int64_t t = 10; t <= 1000; t += 10) {
         put(h, 1, t, 20);
@@ -351,7 +345,6 @@ static void a_silent_host_keeps_none_and_a_view_keeps_what_it_has(void **state)
     struct head_stats one, all;
     size_t n_hot;
 
-    (void)state;
     noise = 3;
     for (int64_t t = 10; t <= 50; t += 10) {
         put(h, 1, t, 20);
@@ -384,7 +377,6 @@ static void a_clock_set_back_is_followed(void **state)
     struct head_state *s;
     size_t n_hot;
 
-    (void)state;
     noise = 6;
     for (int64_t t = 1000; t <= 1100; t += 10) {
         put(h, 1, t, 20);
@@ -411,7 +403,6 @@ static void a_host_with_many_processes_has_fewer(void **state)
     struct head_state *s;
     size_t n_hot;
 
-    (void)state;
     noise = 4;
     for (int64_t t = 1; t <= 40; t++) {
         put(h, 1, t, MODEL_PROCESSES_MAX);
@@ -435,7 +426,6 @@ static void what_finds_no_room_is_counted_and_decoded(void **state)
     struct head_state *s;
     size_t n_hot;
 
-    (void)state;
     noise = 5;
     for (int64_t t = 1; t <= 10; t++) {
         put(h, (uint8_t)t, 1, 20);

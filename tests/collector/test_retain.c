@@ -134,7 +134,6 @@ static void defaults_come_from_the_disk(void **state)
     struct retain_conf c = {0};
     uint64_t sum = 0;
 
-    (void)state;
     retain_defaults(&c, 1000 * MIB);
     assert_true(c.total_bytes == 800 * MIB);
     assert_true(c.disk_free_min == 50 * MIB && c.disk_free_stop == 20 * MIB);
@@ -164,7 +163,6 @@ static void an_unknown_disk_limits_nothing(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     retain_defaults(&c, 0);
     rig_open(&g, full, COUNT_OF(full));
     plan(&p, &g, &c, &now);
@@ -176,7 +174,6 @@ static void shares_over_the_total_leave_nothing_for_the_others(void **state)
 {
     struct retain_conf c = {.total_bytes = 100, .share[SEG_RAW] = 90, .share[SEG_REST] = 90};
 
-    (void)state;
     retain_defaults(&c, 0);
     assert_true(c.share[SEG_10S] == 0 && c.share[SEG_1MIN] == 0 && c.share[SEG_1H] == 0);
 }
@@ -200,7 +197,6 @@ static void what_is_older_than_its_age_goes(void **state)
     struct retain_conf c = wide();
     struct retain_now now = at_now();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct run r = {rows[i].kind, 1, rows[i].ago_h, rows[i].span_ns, 1, rows[i].in_hour};
         struct retain_plan p;
@@ -224,7 +220,6 @@ static void no_age_is_no_limit(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     c.age_ns[SEG_RAW] = 0;
     rig_open(&g, &r, 1);
     plan(&p, &g, &c, &now);
@@ -241,7 +236,6 @@ static void a_kind_over_its_share_loses_its_oldest(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     rig_open(&g, runs, COUNT_OF(runs));
     c.share[SEG_RAW] = 75 * MIB;
     plan(&p, &g, &c, &now);
@@ -264,7 +258,6 @@ static void the_ceiling_counts_what_is_there_and_what_comes(void **state)
                 {300, 50, 200}, {256, 200, 56}, {10000, 0, 0}, {801, 1, 0}};
     struct rig g;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct retain_conf c = wide();
@@ -294,7 +287,6 @@ static void a_ceiling_that_cannot_be_held_refuses_batches(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     now.other_bytes = 200 * MIB;
     now.coming_bytes = 57 * MIB;
@@ -317,7 +309,6 @@ static void what_is_wanted_makes_old_data_go_and_nothing_else(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     c.total_bytes = 800 * MIB;
     now.wanted_bytes = 95 * MIB;
@@ -344,7 +335,6 @@ static void the_kind_most_over_its_share_pays_for_the_ceiling(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     c.share[SEG_RAW] = 400 * MIB; /* full to 100 %, … */
     c.share[SEG_10S] = 400 * MIB; /* 50 % */
@@ -378,7 +368,6 @@ static void a_full_disk_takes_raw_only_and_then_refuses(void **state)
     };
     struct rig g;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct retain_conf c = wide();
@@ -406,7 +395,6 @@ static void an_unknown_disk_has_no_rules(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     c.disk_free_min = c.disk_free_stop = 50 * MIB;
     rig_open(&g, full, COUNT_OF(full));
     plan(&p, &g, &c, &now);
@@ -429,7 +417,6 @@ static void the_catalogue_follows_the_oldest_events(void **state)
     struct retain_conf c = wide();
     struct retain_now now = at_now();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct retain_plan p;
         struct rig g;
@@ -450,7 +437,6 @@ static void the_next_drop_is_foreseen(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     rig_open(&g, &day, 1);
     plan(&p, &g, &c, &now); /* by age: the oldest hour ended 23 h ago */
     assert_int_equal(p.next_kind, SEG_RAW);
@@ -477,7 +463,6 @@ static void spare_is_what_neither_ceiling_nor_disk_need(void **state)
     struct retain_now now = {.now_ns = NOW, .other_bytes = 50 * MIB, .coming_bytes = 30 * MIB};
     struct rig g;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     assert_true(retain_spare(&c, g.l, &now) == 120 * MIB);
     c.disk_free_stop = 5 * MIB;
@@ -588,7 +573,6 @@ static void the_ceiling_holds_at_every_moment_of_a_stores_life(void **state)
     struct retain_conf c = conf_of(256);
     uint64_t fullest = 0;
 
-    (void)state;
     rig_open(&f.g, NULL, 0);
     for (int i = 0; i < 3000; i++) {
         struct retain_now now = {.now_ns = NOW + i * 300 * CLK_S};
@@ -613,7 +597,6 @@ static void an_empty_store_keeps_nothing_and_needs_nothing(void **state)
     struct retain_plan p;
     struct rig g;
 
-    (void)state;
     rig_open(&g, NULL, 0);
     plan(&p, &g, &c, &now);
     assert_int_equal(p.n, 0);
@@ -630,7 +613,6 @@ static void no_memory_is_told(void **state)
     struct rig g;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     rig_open(&g, full, COUNT_OF(full));
     for (long n = 0; e; n++) {
         long live = mem_live();

@@ -62,7 +62,6 @@ static void text_is_cut_where_its_columns_end(void **state)
 {
     struct screen *s = make(3, 20, false);
 
-    (void)state;
     assert_int_equal(screen_put(s, 0, 0, 5, 0, str_make("abcde")), 5);
     assert_int_equal(screen_put(s, 1, 0, 5, 0, str_make("abcdef")), 5);
     assert_int_equal(screen_put(s, 2, 17, 99, 0, str_make("wxyz")), 3);
@@ -80,7 +79,6 @@ static void hostile_names_do_not_reach_the_terminal(void **state)
     struct screen *s = make(1, 60, false), *was = make(1, 60, false);
     struct buf b;
 
-    (void)state;
     screen_put(s, 0, 0, 60, 0, str_make(name));
     expect_text(s, "\\x1b[2J\\x07\\x9b31m\\xff\\u202ex\\x0a\n");
     buf_init(&b, 1 << 16);
@@ -95,7 +93,6 @@ static void wide_characters_take_two_columns_and_are_never_halved(void **state)
 {
     struct screen *s = make(4, 6, false);
 
-    (void)state;
     assert_int_equal(screen_put(s, 0, 0, 6, 0, str_make("\u65e5\u672c")), 4);
     screen_put(s, 1, 0, 4, 0, str_make("\u65e5\u672c\u8a9e"));
     screen_put(s, 2, 0, 6, 0, str_make("\u65e5\u672c"));
@@ -109,7 +106,6 @@ static void a_pile_of_accents_is_told_and_not_drawn_over_its_neighbours(void **s
 {
     struct screen *s = make(1, 20, false);
 
-    (void)state;
     screen_put(s, 0, 0, 20, 0, str_make("e\u0301\u0301\u0301\u0301\u0301\u0301z"));
     expect_text(s, "e\u0301\u0301\u0301\u0301\\u0301\\u0301z\n");
     screen_destroy(s);
@@ -119,7 +115,6 @@ static void a_terminal_without_utf8_gets_ascii(void **state)
 {
     struct screen *s = make(1, 10, true);
 
-    (void)state;
     screen_put(s, 0, 0, 8, 0, str_make("caf\u00e9 \u65e5\u672c and more"));
     expect_text(s, "caf? ?~\n");
     screen_destroy(s);
@@ -130,7 +125,6 @@ static void only_what_changed_is_written(void **state)
     struct screen *was = make(4, 40, false), *is = make(4, 40, false);
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     screen_put(was, 1, 3, 20, STYLE_BOLD, str_make("load 12.5"));
     screen_put(is, 1, 3, 20, STYLE_BOLD, str_make("load 13.5"));
@@ -149,7 +143,6 @@ static void styles_are_written_and_colours_only_where_wanted(void **state)
     struct screen *was = make(1, 10, false), *is = make(1, 10, false);
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     screen_put(is, 0, 0, 10, STYLE_BOLD | STYLE_RED, str_make("a"));
     screen_paint(is, 0, 0, 1, STYLE_REVERSE);
@@ -171,7 +164,6 @@ static void differences_lead_to_the_picture(void **state)
     unsigned random = 7;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 20);
     screen_diff(&b, NULL, was, true);
     for (int round = 0; round < 300; round++) {

@@ -54,7 +54,6 @@ static struct store_host host_named(const char *name)
 
 static void a_window_is_sealed_after_its_end_and_stays_in_the_answers(void **state)
 {
-    (void)state;
     rig_open(&rig);
     rig_put_host(&rig, 1, PER_WINDOW + 10);
     rig_set_now(RIG_T0 + WINDOW_NS + 29 * CLK_S); /* what is under way may still come */
@@ -85,7 +84,6 @@ static void what_is_sealed_is_a_duplicate_before_and_after_reopening(void **stat
     struct fleetgen *g = rig_host(1);
     struct rig_batch b[PER_WINDOW];
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < COUNT_OF(b); i++) {
         rig_batch(&b[i], g, 10);
@@ -109,7 +107,6 @@ static void what_is_sealed_is_a_duplicate_before_and_after_reopening(void **stat
 
 static void log_files_go_when_all_that_is_in_them_is_sealed(void **state)
 {
-    (void)state;
     rig_open(&rig);
     rig_put_host(&rig, 1, 5 * PER_WINDOW);
     assert_in_range(stats_now().log_files, 5, 6);
@@ -124,7 +121,6 @@ static void late_data_waits_a_minute_and_becomes_a_patch(void **state)
     struct fleetgen *g = rig_host(1);
     struct rig_batch late[3];
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < COUNT_OF(late); i++) {
         rig_batch(&late[i], g, 10);
@@ -157,7 +153,6 @@ static void late_windows_of_one_hour_are_sealed_together(void **state)
     struct fleetgen *g = rig_host(1);
     int64_t now_ns = RIG_T0 + 10 * 3600 * CLK_S;
 
-    (void)state;
     rig.conf.accept_age_ns = 24 * 3600 * CLK_S;
     rig_open(&rig);
     for (size_t i = 0; i < 12 * PER_WINDOW; i++) {
@@ -183,7 +178,6 @@ static void data_from_the_future_is_sealed_in_the_window_of_its_arrival(void **s
     struct fleetgen *g = rig_host(1);
     struct rig_batch b;
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&b, g, 10);
     b.received_ns = RIG_T0 - 1000 * 3600 * CLK_S; /* the collector's clock says so */
@@ -202,7 +196,6 @@ static void a_full_head_is_sealed_early_and_loses_nothing(void **state)
     struct fleetgen *g = rig_host(1);
     size_t stored = 0, waited = 0;
 
-    (void)state;
     rig.conf.head_bytes_max = 60000;
     rig.conf.seal_poll_ns = CLK_MS;
     rig_open(&rig);
@@ -255,7 +248,6 @@ static void what_a_batch_tells_of_itself_counts_for_the_head(void **state)
     struct wire_encoder *enc;
     struct buf bytes;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         memset(reasons[i], 'a' + (int)i, sizeof reasons[i]);
         rows[i] = (struct ledger_row){str_make("etw"), {reasons[i], sizeof reasons[i]}, 1};
@@ -279,7 +271,6 @@ static void a_host_that_fills_the_head_makes_no_other_wait(void **state)
     struct rig_batch b;
     enum err e = ERR_OK;
 
-    (void)state;
     rig.conf.head_bytes_max = 200000;
     rig.conf.seal_poll_ns = 3600 * CLK_S; /* nothing makes room */
     rig_open(&rig);
@@ -316,7 +307,6 @@ static void a_head_that_cannot_be_sealed_refuses_and_takes_again_later(void **st
     enum err e = ERR_OK;
     size_t stored = 0;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     rig.conf.fio = fio_fault_fio(f);
     rig.conf.head_bytes_max = 60000;
@@ -357,7 +347,6 @@ static void sealing_survives_every_failing_file_operation(void **state)
 {
     enum err e = ERR_IO;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct fio_fault *f;
 
@@ -396,7 +385,6 @@ static void a_power_cut_at_any_moment_of_sealing_neither_loses_nor_doubles(void 
 {
     enum err e = ERR_IO;
 
-    (void)state;
     for (long n = 0; e; n++) {
         for (unsigned keep = 0; keep < 3; keep++) {
             struct fio_fault *f;
@@ -430,7 +418,6 @@ static void sealing_survives_every_allocation_failing(void **state)
 {
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         rig_init(&rig);
         rig.conf.seal_poll_ns = 3600 * CLK_S;
@@ -455,7 +442,6 @@ static void hosts_with_sealed_data_only_are_known_after_reopening(void **state)
     static const char *const lost[] = {"", "hosts"};
     struct store_host before;
 
-    (void)state;
     rig_open(&rig);
     rig_put_host(&rig, 1, 3);
     rig_put_host(&rig, 2, 1);
@@ -493,7 +479,6 @@ static void numbers_of_sealed_batches_are_known_without_a_log(void **state)
     struct rig_batch b;
     char path[300];
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&b, g, 10);
     assert_ok(rig_put(&rig, &b));
@@ -511,7 +496,6 @@ static void a_host_goes_when_retention_dropped_all_of_it(void **state)
 {
     struct fleetgen *g = rig_host(2);
 
-    (void)state;
     rig.conf.hosts_max = 2;
     for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
         rig.conf.retain.age_ns[k] = 2 * 3600 * CLK_S;
@@ -554,7 +538,6 @@ static void a_view_keeps_what_was_sealed_and_dropped_since(void **state)
     struct store_view *before, *sealed;
     size_t n = 0;
 
-    (void)state;
     for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
         rig.conf.retain.age_ns[k] = 3600 * CLK_S;
     }
@@ -583,7 +566,6 @@ static void joined_segments_of_an_idle_collector_are_dropped(void **state)
     struct fleetgen *g = rig_host(1);
     uint64_t commits;
 
-    (void)state;
     for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
         rig.conf.retain.age_ns[k] = 2 * 3600 * CLK_S;
     }
@@ -609,7 +591,6 @@ static void joined_segments_of_an_idle_collector_are_dropped(void **state)
 
 static void closing_seals_nothing(void **state)
 {
-    (void)state;
     rig_open(&rig);
     rig_put_host(&rig, 1, 3);
     rig_set_now(RIG_T0 + 3600 * CLK_S); /* due, but who closes does not want to wait */
@@ -627,7 +608,6 @@ static void a_lower_age_doubles_nothing_after_reopening(void **state)
     struct fleetgen *g = rig_host(1);
     struct rig_batch late;
 
-    (void)state;
     rig.conf.accept_age_ns = 10 * 3600 * CLK_S;
     rig_open(&rig);
     rig_batch(&late, g, 10);
@@ -670,7 +650,6 @@ static void what_was_reported_as_not_stored_is_not_sealed(void **state)
     struct fleetgen *g = rig_host(1);
     struct rig_batch b;
 
-    (void)state;
     assert_ok(fio_fault_create(&log_fault));
     rig.conf.fio = fio_fault_fio(log_fault);
     rig.conf.seal_poll_ns = 3600 * CLK_S;
@@ -744,7 +723,6 @@ static void readers_see_every_batch_once_while_it_is_sealed(void **state)
     struct reader r = {.views = 0};
     struct os_thread *t;
 
-    (void)state;
     rig_open(&rig);
     assert_ok(os_thread_start(&t, "reader", read_for_ever, &r));
     for (int i = 0; i < 30; i++) {

@@ -60,7 +60,6 @@ static void the_widest_batches_of_a_host_are_sealed(void **state)
     struct store_stats stats;
     struct rig rig;
 
-    (void)state;
     rig_init(&rig);
     rig_open(&rig);
     for (unsigned i = 0; i < 4; i++) {

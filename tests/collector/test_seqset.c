@@ -45,7 +45,6 @@ static void numbers_are_known_after_they_were_added(void **state)
     };
     struct seqset *s = set_with(&host_a, 7);
 
-    (void)state;
     assert_false(seqset_has(s, &host_a, 7, 1));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         add(s, rows[i].add.first, rows[i].add.last);
@@ -65,7 +64,6 @@ static void a_stream_must_be_opened(void **state)
     struct seqset *s = set_with(&host_a, 7);
     struct seq_range r = {1, 1};
 
-    (void)state;
     assert_err(seqset_add(s, &host_a, 8, r), ERR_NOTFOUND);
     assert_err(seqset_add(s, &host_b, 7, r), ERR_NOTFOUND);
     assert_null(seqset_counts_ref(s, &host_b));
@@ -79,7 +77,6 @@ static void ranges_agree_with_a_plain_table(void **state)
     enum { N = 600 };
     uint64_t rng = 12345;
 
-    (void)state;
     for (int round = 0; round < 200; round++) {
         struct seqset *s = set_with(&host_a, 7);
         bool known[N + 1] = {false};
@@ -107,7 +104,6 @@ static void too_many_holes_close_the_lowest_and_count(void **state)
 {
     struct seqset *s = set_with(&host_a, 7);
 
-    (void)state;
     for (uint64_t i = 0; i < SEQSET_RANGES_MAX; i++) {
         add(s, 1 + 10 * i, 1 + 10 * i);
     }
@@ -128,7 +124,6 @@ static void the_stream_used_longest_ago_gives_place(void **state)
 {
     struct seqset *s = set_with(&host_a, 7);
 
-    (void)state;
     add(s, 1, 5);
     for (uint64_t i = 1; i < SEQSET_STREAMS_MAX; i++) {
         assert_ok(seqset_open(s, &host_a, 100 + i, (int64_t)i));
@@ -145,7 +140,6 @@ static void a_host_gives_place_only_after_its_time(void **state)
 {
     struct seqset *s = set_with(&host_a, 7);
 
-    (void)state;
     assert_ok(seqset_open(s, &host_b, 7, 50));
     assert_err(seqset_open(s, &host_c, 7, 100), ERR_FULL);
     assert_ok(seqset_open(s, &host_c, 7, 101));
@@ -159,7 +153,6 @@ static void counts_outlive_the_set(void **state)
     struct seqset *s = set_with(&host_a, 7);
     struct seqset_counts *c;
 
-    (void)state;
     add(s, 3, 3);
     c = seqset_counts_ref(s, &host_a);
     seqset_destroy(s);
@@ -172,7 +165,6 @@ static void gaps_of_many_streams_do_not_wrap(void **state)
     struct seqset *s = set_with(&host_a, 7);
     struct seqset_counts *c = seqset_counts_ref(s, &host_a);
 
-    (void)state;
     add(s, UINT64_MAX, UINT64_MAX);
     assert_ok(seqset_open(s, &host_a, 8, 1));
     assert_ok(seqset_add(s, &host_a, 8, (struct seq_range){4, 4}));
@@ -208,7 +200,6 @@ static void a_checkpoint_carries_every_number(void **state)
     struct seqset *s = set_with(&host_a, 7), *copy;
     struct seq_range other = {4, 6};
 
-    (void)state;
     for (uint64_t i = 0; i < SEQSET_RANGES_MAX; i++) {
         add(s, 2 + 3 * i, 3 + 3 * i);
     }
@@ -245,7 +236,6 @@ static void ranges_that_are_none_are_refused(void **state)
     struct buf b;
     size_t n;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         buf_init(&b, 1024);
         seqset_encode(&b, rows[i].r, rows[i].n);
@@ -264,7 +254,6 @@ static void opening_streams_survives_every_allocation_failing(void **state)
 {
     long held = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         struct seqset *s = NULL;
         enum err e;

@@ -50,7 +50,6 @@ static int group_setup(void **state)
 {
     struct errmsg why;
 
-    (void)state;
     assert_ok(net_init(&why));
     pki = certs_create();
     certs_issue(pki, PKI_COLLECTOR, "collector");
@@ -67,7 +66,6 @@ static int group_setup(void **state)
 
 static int group_teardown(void **state)
 {
-    (void)state;
     tls_config_free(collector_tls);
     tls_config_free(agent_tls[0]);
     tls_config_free(agent_tls[1]);
@@ -79,7 +77,6 @@ static int group_teardown(void **state)
 
 static int setup(void **state)
 {
-    (void)state;
     rig_init(&rig);
     gen[0] = rig_host(1);
     gen[1] = rig_host(2);
@@ -125,7 +122,6 @@ static void start(uint32_t hosts_max)
 
 static int teardown(void **state)
 {
-    (void)state;
     rpc_server_stop(server);
     session_destroy(session);
     server = NULL;
@@ -216,7 +212,6 @@ static void a_pushed_batch_is_durable_when_acknowledged(void **state)
     struct rpc_client *c;
     struct rig_batch b;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
@@ -256,7 +251,6 @@ static void a_host_is_connected_while_its_connection_lasts(void **state)
     struct rpc_client *c;
     int64_t until = os_mono_ns() + LONG_NS;
 
-    (void)state;
     start(8);
     assert_false(session_host_state(session, &hello.host, &seen));
     c = dial(agent_tls[0]);
@@ -280,7 +274,6 @@ static void another_host_or_name_than_the_certificates_is_refused(void **state)
     struct rpc_client *c;
     struct rig_batch b;
 
-    (void)state;
     start(8);
     snprintf(renamed.name, sizeof renamed.name, "somebody");
     c = dial(agent_tls[0]);
@@ -303,7 +296,6 @@ static void what_is_no_batch_is_refused_and_nothing_else_suffers(void **state)
     struct rig_batch b;
     static uint8_t big[20001];
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     rig_batch(&b, gen[0], 10);
@@ -367,7 +359,6 @@ static void no_batch_is_refused_for_its_hosts_clock(void **state)
         {3600, 3600, false, -3600, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct wire_hello hello = hello_of(gen[0]);
         struct wire_hello_reply greeting;
@@ -407,7 +398,6 @@ static void a_batch_before_any_hello_is_stored_with_no_clock(void **state)
     struct rpc_client *c;
     struct rig_batch b;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     rig_batch(&b, gen[0], 10);
@@ -428,7 +418,6 @@ static void a_jump_of_the_hosts_clock_is_known_with_its_next_call(void **state)
     struct wire_hello_reply greeting;
     struct rpc_client *c;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -449,7 +438,6 @@ static void hosts_beyond_the_limit_wait_for_a_place(void **state)
     struct session_host seen;
     struct rpc_client *c[2];
 
-    (void)state;
     start(1);
     c[0] = dial(agent_tls[0]);
     assert_int_equal(say_hello(c[0], &first, &greeting), RPC_OK);
@@ -490,7 +478,6 @@ static void a_heartbeat_bounds_the_offset_by_the_round_trip_before(void **state)
     struct wire_heartbeat beat = {.stream = 1, .next_seq = 1};
     struct rpc_client *c;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     hello.mono_ns = 77 * CLK_S;
@@ -514,7 +501,6 @@ static void a_heartbeat_without_a_hello_tells_no_clock(void **state)
     struct wire_heartbeat beat = {.stream = 1, .next_seq = 1, .wall_ns = RIG_T0, .mono_ns = 5};
     struct rpc_client *c;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     assert_int_equal(send_beat(c, &beat).received_ns, test_clock());
@@ -530,7 +516,6 @@ static void the_end_of_the_certificate_is_known(void **state)
     struct net_identity own;
     struct rpc_client *c;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
@@ -553,7 +538,6 @@ static void of_two_machines_with_one_identity_the_later_is_refused(void **state)
     struct rpc_client *c[2];
     struct rig_batch b[3];
 
-    (void)state;
     second.boot.b[3] ^= 1;
     second.stream++;
     for (size_t i = 0; i < 3; i++) {
@@ -595,7 +579,6 @@ static void a_restart_of_the_collector_does_not_make_the_clone_the_host(void **s
     struct rpc_client *c[2];
     struct rig_batch b;
 
-    (void)state;
     second.boot.b[3] ^= 1;
     rig_batch(&b, gen[0], 10);
     atomic_store(&clock_ns, b.received_ns);
@@ -625,7 +608,6 @@ static void recordings_of_one_host_may_be_played_at_once(void **state)
     struct wire_hello_reply greeting;
     struct rpc_client *c[2];
 
-    (void)state;
     (void)snprintf(first.source, sizeof first.source, "etl");
     second = first;
     second.boot.b[3] ^= 1;
@@ -649,7 +631,6 @@ static void a_number_with_other_content_is_no_duplicate(void **state)
     struct rpc_client *c;
     struct rig_batch b, other;
 
-    (void)state;
     start(8);
     c = dial(agent_tls[0]);
     rig_batch_as(&b, gen[0], 10, 5, 1);
@@ -677,7 +658,6 @@ static void a_failed_log_is_told_as_unavailable_and_too_old_for_good(void **stat
     struct rig_batch b, old;
     struct fio_fault *f;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     rig.conf.fio = fio_fault_fio(f);
     start(8);
@@ -709,7 +689,6 @@ static void other_roles_do_not_get_in(void **state)
     struct rpc_result result;
     enum err e;
 
-    (void)state;
     start(8);
     c = dial(other_tls);
     buf_init(&request, 4096);
@@ -729,7 +708,6 @@ static void creating_survives_every_allocation_failing(void **state)
     struct session *s;
     long held = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         enum err e;
 

@@ -33,7 +33,6 @@ static void a_host_is_found_again_among_many(void **state)
 {
     struct session_hosts h = {.max = 200};
 
-    (void)state;
     for (unsigned i = 0; i < 200; i++) {
         (void)get(&h, (uint8_t)(i * 77 % 200), 1);
     }
@@ -57,7 +56,6 @@ static void only_a_host_that_is_silent_and_gone_gives_place(void **state)
     struct session_entry *e;
     struct clock_moment now = at(700);
 
-    (void)state;
     get(&h, 1, 1)->connections = 1;
     (void)get(&h, 2, 150);
     assert_err(session_hosts_get(&h, &e, &third, &now), ERR_FULL);
@@ -76,7 +74,6 @@ static void silence_is_not_measured_by_a_clock_that_jumps(void **state)
     struct session_entry *e;
     struct clock_moment now = at(10);
 
-    (void)state;
     (void)get(&h, 1, 1);
     now.utc_ns += 86400 * CLK_S;
     assert_err(session_hosts_get(&h, &e, &second, &now), ERR_FULL);
@@ -89,7 +86,6 @@ static void hosts_survive_every_allocation_failing(void **state)
     const struct clock_moment now = at(1);
     long held = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         struct session_hosts h = {.max = 4};
         struct session_entry *entry;
@@ -115,7 +111,6 @@ static void a_conflict_shows_as_a_clone_for_ten_minutes(void **state)
     struct session_host out;
     struct clock_moment now = at(20);
 
-    (void)state;
     session_hosts_state(e, &now, &out);
     assert_int_equal(out.clones, 0);
     e->conflict_ns = now.mono_ns;

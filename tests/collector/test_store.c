@@ -32,7 +32,6 @@ static void a_stored_batch_is_in_the_answers_and_after_reopening(void **state)
     struct rig_batch b;
     struct store_view *v;
 
-    (void)state;
     rig_open(&rig);
     put_first(&b, 3);
     for (int life = 0; life < 3; life++) {
@@ -59,7 +58,6 @@ static void a_repeat_is_a_duplicate_before_and_after_reopening(void **state)
     struct rig_batch b;
     struct store_view *v;
 
-    (void)state;
     rig_open(&rig);
     put_first(&b, 1);
     assert_err(rig_put(&rig, &b), ERR_EXISTS);
@@ -78,7 +76,6 @@ static void an_agent_restarted_in_the_same_boot_is_no_duplicate(void **state)
     struct fleetgen *g = rig_host(1), *again = rig_host(1);
     struct rig_batch first, second;
 
-    (void)state;
     rig_open(&rig);
     rig_batch_as(&first, g, 10, 7, 1);
     rig_batch_as(&second, again, 10, 8, 1);
@@ -100,7 +97,6 @@ static void missing_numbers_are_gaps_until_they_arrive(void **state)
     static const uint64_t last[] = {1, 1, 2, 4};
     struct fleetgen *g = rig_host(1);
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < COUNT_OF(order); i++) {
         struct rig_batch b;
@@ -122,7 +118,6 @@ static void what_cannot_be_a_batch_is_refused(void **state)
     struct fleetgen *g = rig_host(1);
     struct rig_batch b;
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&b, g, 10);
     memset(b.host_name, 'x', sizeof b.host_name - 1);
@@ -140,7 +135,6 @@ static void a_host_beyond_the_limit_is_refused(void **state)
     struct fleetgen *g;
     struct rig_batch b;
 
-    (void)state;
     rig.conf.hosts_max = 2;
     rig_open(&rig);
     rig_put_host(&rig, 1, 1);
@@ -181,7 +175,6 @@ static void a_scan_is_in_order_of_time_and_within_its_span(void **state)
     struct order o = {0};
     struct store_view *v;
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < COUNT_OF(b); i++) {
         rig_batch(&b[i], g, 10);
@@ -211,7 +204,6 @@ static void every_instance_of_a_batch_is_known_also_after_reopening(void **state
     struct rig_batch b;
     struct batch *decoded;
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&b, g, 10);
     assert_ok(rig_put(&rig, &b));
@@ -260,7 +252,6 @@ static void sealed_batches_leave_head_and_log_and_stay_duplicates(void **state)
     struct rig_batch first;
     struct store_stats stats;
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&first, g, 10);
     assert_ok(rig_put(&rig, &first));
@@ -289,7 +280,6 @@ static void a_view_does_not_change_while_batches_come_and_go(void **state)
     struct store_view *v;
     struct order o = {0};
 
-    (void)state;
     rig_open(&rig);
     rig_put_host(&rig, 1, 5);
     assert_ok(store_view_open(&v, rig.store));
@@ -333,7 +323,6 @@ static void readers_beside_the_writer_see_whole_batches(void **state)
     struct reader r = {.rig = &rig};
     struct os_thread *t;
 
-    (void)state;
     rig_open(&rig);
     assert_ok(os_thread_start(&t, "reader", read_for_ever, &r));
     for (uint64_t host = 1; host <= 4; host++) {
@@ -380,7 +369,6 @@ static void stored_batches_are_told_in_order_and_not_again_by_recovery(void **st
 {
     struct heard h = {0};
 
-    (void)state;
     rig.conf.on_stored = on_stored;
     rig.conf.ctx = &h;
     rig_open(&rig);
@@ -397,7 +385,6 @@ static void closing_commits_what_waits_and_calls_back_once(void **state)
     struct fleetgen *g = rig_host(1);
     struct heard h = {0};
 
-    (void)state;
     rig.conf.commit_gather_ns = 3600 * SECOND;
     rig_open(&rig);
     rig_put_host(&rig, 2, 1); /* the first commit is at once, the next one never by time */
@@ -424,7 +411,6 @@ static void many_waiting_batches_share_a_commit(void **state)
     struct store_stats stats;
     struct heard h = {0};
 
-    (void)state;
     rig.conf.commit_gather_ns = 3600 * SECOND;
     rig_open(&rig);
     rig_put_host(&rig, 2, 1);
@@ -452,7 +438,6 @@ static void a_second_store_in_the_same_directory_is_refused_with_a_reason(void *
     struct store *second;
     struct errmsg why;
 
-    (void)state;
     rig_open(&rig);
     assert_err(store_open(&second, &rig.conf, &why), ERR_BUSY);
     assert_non_null(strstr(why.text, rig.dir));
@@ -462,7 +447,6 @@ static void opening_survives_every_allocation_failing(void **state)
 {
     long held;
 
-    (void)state;
     rig_open(&rig);
     rig_put_host(&rig, 1, 20);
     rig_put_host(&rig, 2, 3);
@@ -491,7 +475,6 @@ static void putting_survives_every_allocation_failing(void **state)
     struct fleetgen *g = rig_host(1);
     struct rig_batch b[40];
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < COUNT_OF(b); i++) {
         rig_batch(&b[i], g, 10);
@@ -530,7 +513,6 @@ static void a_lower_limit_on_hosts_loses_nothing_after_reopening(void **state)
     struct fleetgen *g[4];
     struct rig_batch b[4];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(b); i++) {
         g[i] = rig_host(i + 1);
         rig_batch(&b[i], g[i], 5);
@@ -573,7 +555,6 @@ static void stamps_that_sums_could_wrap_are_refused(void **state)
     struct life_event events[COUNT_OF(rows)][2]; /* the store's until it is closed */
     struct heard answers = {0};
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct fleetgen *g = rig_host(i + 1);
@@ -611,7 +592,6 @@ static void monotonic_stamps_that_spans_could_wrap_are_refused(void **state)
     struct fleetgen *g = rig_host(1);
     struct wire_encoder *enc;
 
-    (void)state;
     rig_open(&rig);
     assert_ok(wire_batch_encoder_create(&enc));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -62,7 +62,6 @@ static int setup(void **state)
     struct fleetgen *g = rig_host(1);
     struct wire_encoder *enc;
 
-    (void)state;
     assert_ok(wire_batch_encoder_create(&enc));
     rig_init(&x.rig);
     rig_open(&x.rig);
@@ -80,7 +79,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < BATCHES; i++) {
         wire_batch_free(x.all[i]);
     }
@@ -175,7 +173,6 @@ static void what_came_and_cannot_be_read_is_not_missing(void **state)
         uint64_t missing;
     } rows[] = {{40, 40, 2}, {40, 42, 2}, {119, 119, 2}, {99, 99, 3 /* nobody knows */}};
 
-    (void)state;
     for (size_t r = 0; r < COUNT_OF(rows); r++) {
         struct store_holes unread = {0};
         struct query_ledger l;
@@ -204,7 +201,6 @@ static void sums_of_windows_say_what_all_batches_say(void **state)
     uint64_t rng = 88172645463325252u;
     struct query_ledger a, b;
 
-    (void)state;
     for (int i = 0; i < 300; i++) {
         int64_t since_ns, until_ns;
 
@@ -223,7 +219,6 @@ static void windows_without_losses_are_taken_whole(void **state)
 {
     struct query_ledger l;
 
-    (void)state;
     by_accounts(&l, 0, INT64_MAX);
     assert_int_equal(l.ticks, (BATCHES - 3) * 10);
     /* five are sealed, two of them tell of losses; the sixth is in memory */
@@ -254,7 +249,6 @@ static void a_caller_who_has_enough_ends_the_scan(void **state)
         .since_ns = 0, .until_ns = INT64_MAX, .made_since_ns = INT64_MIN};
     struct store_view *v;
 
-    (void)state;
     assert_ok(store_view_open(&v, x.rig.store));
     assert_err(store_scan_accounts(v, 0, &range, enough, never, NULL), ERR_END);
     store_view_close(v);
@@ -266,7 +260,6 @@ static void what_was_made_before_is_left_out(void **state)
     struct query_ledger l;
     struct store_view *v;
 
-    (void)state;
     range.made_since_ns = RIG_T0 + 1395 * S;
     query_ledger_init(&l, 0, INT64_MAX);
     assert_ok(store_view_open(&v, x.rig.store));

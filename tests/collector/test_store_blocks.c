@@ -251,7 +251,6 @@ static uint64_t some_metrics(const struct fixture *f, uint64_t random)
 
 static void any_range_gives_every_sample_and_batch_once(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 4; seed++) {
         uint64_t x = seed;
         struct fixture f;
@@ -285,7 +284,6 @@ static void without_metrics_sealed_rows_stay_unread(void **state)
     struct taken t = {.stop = ERR_OK};
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, 7);
     assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
     assert_int_equal(t.blocks, BATCHES);
@@ -309,7 +307,6 @@ static void what_was_made_before_is_left_out(void **state)
     struct store_range range = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, 9);
     for (size_t k = 0; k < BATCHES; k += 5) {
         struct taken t = {.stop = ERR_OK};
@@ -331,7 +328,6 @@ static void the_reader_ends_the_scan(void **state)
     struct taken t = {.stop = ERR_END};
     struct fixture f;
 
-    (void)state;
     fixture_init(&f, 11);
     assert_err(store_scan_blocks(f.view, HOST, &range, take, &t), ERR_END);
     assert_int_equal(t.blocks, 1);
@@ -356,7 +352,6 @@ static void a_damaged_window_is_counted_and_left_out(void **state)
     FILE *file;
     int byte;
 
-    (void)state;
     fixture_init(&f, 13);
     assert_ok(store_scan_blocks(f.view, HOST, &range, take, &whole));
     info = manifest_segment(f.list, manifest_lower(f.list, SEG_RAW, INT64_MIN));
@@ -391,7 +386,6 @@ static void a_window_that_is_too_large_comes_in_pieces(void **state)
     struct fixture f;
     size_t enough = 0;
 
-    (void)state;
     fixture_init(&f, 19);
     for (size_t bytes = 8192; bytes < 4u << 20; bytes += bytes / 3) {
         struct taken t = {.stop = ERR_OK};
@@ -422,7 +416,6 @@ static void rows_that_are_gone_are_told(void **state)
     struct fixture f;
     uint32_t host;
 
-    (void)state;
     fixture_init(&f, 17);
     assert_ok(store_cells_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
     assert_true(gone.since_ns == gone.until_ns);
@@ -454,7 +447,6 @@ static void running_out_of_memory_is_survived(void **state)
     long n = 0;
     enum err e;
 
-    (void)state;
     fixture_init(&f, 15);
     do {
         struct taken t = {.stop = ERR_OK};

@@ -260,7 +260,6 @@ static struct store_cells some_ask(struct world *w, int64_t unit_ns)
 
 static void any_range_equals_a_plain_scan(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 4; seed++) {
         struct world *w = mem_alloc(sizeof *w);
 
@@ -281,7 +280,6 @@ static void steps_are_never_crossed(void **state)
     static const int64_t steps[] = {CLK_S, 7 * CLK_S, 10 * CLK_S, 60 * CLK_S, 900 * CLK_S};
     struct world *w = mem_alloc(sizeof *w);
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 5, 2, 0, 0);
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
@@ -298,7 +296,6 @@ static void where_rows_are_gone_ten_seconds_are_exact(void **state)
 {
     struct world *w = mem_alloc(sizeof *w);
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 6, 3, 11, 0);
     world_drop(w, SEG_RAW, 2);
@@ -321,7 +318,6 @@ static void the_cheapest_exact_form_is_taken(void **state)
     struct world *w = mem_alloc(sizeof *w);
     struct answer a;
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 8, 3, 0, 0);
     ask_for(w, &a, ask);
@@ -369,7 +365,6 @@ static void rows_are_gone_where_none_is_held(void **state)
     };
     struct world *w = mem_alloc(sizeof *w);
 
-    (void)state;
     assert_non_null(w);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct store_gone gone;
@@ -428,7 +423,6 @@ static void damaged_rows_are_replaced_by_a_tier_that_says_the_same(void **state)
     struct store_stats stats;
     struct answer a;
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 14, 2, 0, 0);
     spoil_rows(w);
@@ -502,7 +496,6 @@ static void one_flipped_bit_of_the_finest_tier_changes_no_cell(void **state)
         .since_ns = RIG_T0, .until_ns = RIG_T0 + 3 * WINDOW_NS, .metrics = METRICS};
     struct world *w = mem_alloc(sizeof *w);
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 15, 3, 0, 0);
     world_drop(w, SEG_RAW, 3);
@@ -600,7 +593,6 @@ static void whatever_is_left_adds_up_to_the_same(void **state)
 {
     struct world *w = mem_alloc(sizeof *w);
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 10, 12, 0, 0);
     assert_total(w);
@@ -636,7 +628,6 @@ static void the_reader_may_stop_and_ask_for_one_process(void **state)
     struct answer a;
     unsigned n = 0;
 
-    (void)state;
     assert_non_null(w);
     world_open(w, 12, 1, 0, 0);
     ask.pid = w->samples[0].id.pid;
@@ -678,7 +669,6 @@ static void a_scan_without_rows_keeps_its_deadline(void **state)
     struct store_view *v;
     struct rig rig;
 
-    (void)state;
     rig_init(&rig);
     rig_open(&rig);
     for (int sealed = 0; sealed < 2; sealed++) {

@@ -9,7 +9,6 @@ static struct fleetgen *gen;
 
 static int setup(void **state)
 {
-    (void)state;
     rig_init(&rig);
     gen = rig_host(1);
     return 0;
@@ -17,7 +16,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     fleetgen_destroy(gen);
     rig_fini(&rig);
     return 0;
@@ -40,7 +38,6 @@ static void a_hosts_clock_is_kept_with_its_batches(void **state)
 {
     struct rig_batch b[3];
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < 3; i++) {
         rig_batch(&b[i], gen, 10);
@@ -84,7 +81,6 @@ static void age_goes_by_the_collectors_clock_where_the_hosts_is_known(void **sta
         {0, -24, false, ERR_OK},  /* of the future by no one knows what */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct rig_batch b;
 
@@ -108,7 +104,6 @@ static void stamps_of_the_future_do_not_keep_a_batch(void **state)
     struct fleetgen *other = rig_host(2);
     struct rig_batch early, b;
 
-    (void)state;
     for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
         rig.conf.retain.age_ns[k] = 3600 * CLK_S;
     }
@@ -132,7 +127,6 @@ static void the_newest_data_is_what_was_made_last_not_what_is_stamped_latest(voi
 {
     struct rig_batch jumped, b;
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&jumped, gen, 10);
     jumped.received_ns -= 3600 * CLK_S; /* made while the clock was an hour ahead */
@@ -151,7 +145,6 @@ static void a_stored_batch_can_be_compared_with_another(void **state)
 {
     struct rig_batch b[40], other;
 
-    (void)state;
     rig_open(&rig);
     for (size_t i = 0; i < 40; i++) { /* more than one chunk */
         rig_batch_as(&b[i], gen, 1, 5, 1 + i);
@@ -187,7 +180,6 @@ static void the_boot_of_the_newest_data_is_known_also_after_reopening(void **sta
     struct uuid boot;
     int64_t received_ns;
 
-    (void)state;
     rig_open(&rig);
     rig_batch(&b, gen, 1);
     assert_false(store_last_boot(rig.store, b.host_name, &b.head.host, &boot, &received_ns));

@@ -485,7 +485,6 @@ static void a_day_passes_and_every_tier_says_what_raw_values_said(void **state)
     struct day d;
     int64_t half = 0;
 
-    (void)state;
     day_open(&d);
     for (unsigned i = 0; i < d.windows; i++) {
         int64_t window_ns = d.begin_ns + (int64_t)i * WINDOW_NS, end_ns = window_ns + WINDOW_NS;
@@ -546,7 +545,6 @@ static void many_short_lives_cost_few_bytes(void **state)
 {
     double usual = bytes_per_value(960), churn = bytes_per_value(7200);
 
-    (void)state;
     print_message("%.3f bytes per value, with 7.5 times the starts %.3f\n", usual, churn);
     assert_true(usual <= 0.65);
     assert_true(churn <= 1.15 * usual);

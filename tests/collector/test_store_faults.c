@@ -33,7 +33,6 @@ static void any_failing_write_or_sync_stops_acknowledging_for_good(void **state)
         enum err e;
     } faults[] = {{FIO_WRITE, ERR_IO}, {FIO_SYNC, ERR_IO}, {FIO_SYNC, ERR_ACCESS}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(faults); i++) {
         struct fleetgen *g = rig_host(10 + i);
         struct store_stats stats;
@@ -87,7 +86,6 @@ static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
     struct fio_fault *f;
     size_t acknowledged = 0;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     fio_fault_disk_full(f, 20000);
     rig.conf.fio = fio_fault_fio(f);
@@ -184,7 +182,6 @@ static void a_disk_that_was_full_is_written_to_again_without_a_restart(void **st
 {
     static const unsigned ops[] = {FIO_WRITE, FIO_SYNC, FIO_CREATE | FIO_WRITE, FIO_SYNC_DIR};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
         struct fleetgen *g = rig_host(20 + i);
         struct rig_batch b[4];
@@ -239,7 +236,6 @@ static void a_store_on_a_full_disk_can_be_closed(void **state)
     struct fio_fault *f;
     struct space x;
 
-    (void)state;
     space_open(&x, &f);
     rig_batch(&b, g, 10);
     fio_fault_disk_full(f, 100);
@@ -261,7 +257,6 @@ static void retention_goes_on_while_the_log_has_no_room(void **state)
     struct fio_fault *f;
     struct space x;
 
-    (void)state;
     for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
         rig.conf.retain.age_ns[k] = 3600 * SECOND;
     }
@@ -290,7 +285,6 @@ static void a_catalogue_that_could_not_be_opened_is_opened_later(void **state)
 {
     char path[300];
 
-    (void)state;
     snprintf(path, sizeof path, "%s/catalogue", rig.dir);
     assert_ok(os_write_file(path, "in the way", 10, true));
     rig_open(&rig);
@@ -338,7 +332,6 @@ static void every_acknowledged_batch_survives_a_power_cut_once(void **state)
     static bool acknowledged[160];
     size_t there[160], next = 0;
 
-    (void)state;
     rig.conf.accept_age_ns = 100 * 3600 * SECOND;
     for (uint64_t life = 0; next < COUNT_OF(b); life++) {
         struct fio_fault *f;

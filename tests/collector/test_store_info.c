@@ -46,7 +46,6 @@ static int setup(void **state)
         .seed = 3, .processes = 20, .metrics = 2, .starts_per_hour = 1200, .begin_ns = RIG_T0};
     struct fleetgen *g = fleetgen_create(&conf), *same = fleetgen_create(&conf);
 
-    (void)state;
     rig_init(&x.rig);
     x.rig.conf.instances_max = 32;
     rig_open(&x.rig);
@@ -68,21 +67,18 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     rig_fini(&x.rig);
     return 0;
 }
 
 static int open_view(void **state)
 {
-    (void)state;
     assert_ok(store_view_open(&x.v, x.rig.store));
     return 0;
 }
 
 static int close_view(void **state)
 {
-    (void)state;
     store_view_close(x.v);
     return 0;
 }
@@ -91,7 +87,6 @@ static void the_dead_have_names(void **state)
 {
     size_t sealed = 0;
 
-    (void)state;
     assert_true(x.n > 150);
     for (size_t i = 0; i < x.n; i++) {
         struct proc_info info, again;
@@ -117,7 +112,6 @@ static void many_wanted_at_once_are_what_each_is(void **state)
     struct store_view *each;
     size_t known = 0;
 
-    (void)state;
     assert_ok(store_view_open(&each, x.rig.store));
     for (size_t i = 0; i < x.n; i++) {
         keys[i] = (struct proc_key){x.at[i].id, x.boot};
@@ -145,7 +139,6 @@ static void a_pid_alone_is_its_latest_instance(void **state)
 {
     struct proc_info info;
 
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         struct proc_id id = {x.at[i].id.pid, 0};
 
@@ -159,7 +152,6 @@ static void nobody_knows_who_never_was(void **state)
     struct uuid other = {{0xee}};
     struct proc_info info;
 
-    (void)state;
     for (uint32_t i = 0; i < 100; i++) {
         assert_false(store_info(x.v, 0, &x.boot, (struct proc_id){1000000 + i, 7}, &info));
     }
@@ -172,7 +164,6 @@ static void in_brief_all_is_known_but_the_command_line(void **state)
     struct store_view *other;
     size_t known = 0, lines = 0;
 
-    (void)state;
     assert_ok(store_view_open(&other, x.rig.store));
     for (size_t i = 0; i < x.n; i++) {
         struct proc_info brief, whole, again;
@@ -199,7 +190,6 @@ static void outside_the_range_is_not_looked_for(void **state)
     struct proc_info info;
     size_t found = 0, before = 0;
 
-    (void)state;
     for (size_t i = 0; i < x.n; i++) {
         before += store_info(x.v, 0, &x.boot, x.at[i].id, &info);
     }
@@ -248,7 +238,6 @@ static void every_instance_of_a_span_is_told_once(void **state)
 {
     static struct seen s;
 
-    (void)state;
     for (int64_t since_s = 0; since_s < 580; since_s += 37) {
         for (int64_t span_s = 1; span_s < 400; span_s *= 7) {
             const struct store_instances ask = {.since_ns = RIG_T0 + since_s * S,
@@ -276,7 +265,6 @@ static void one_pid_can_be_asked_for(void **state)
     static struct seen s;
     struct store_instances ask = {.until_ns = INT64_MAX, .has_pid = true};
 
-    (void)state;
     for (size_t i = 0; i < x.n && x.at[i].first_ns < RIG_T0 + 580 * S; i++) {
         ask.pid = x.at[i].id.pid;
         ask.start = x.at[i].id.start;
@@ -300,7 +288,6 @@ static void a_caller_who_has_enough_ends_it(void **state)
     const struct store_instances ask = {.until_ns = INT64_MAX};
     int calls = 0;
 
-    (void)state;
     assert_err(store_each_instance(x.v, 0, &ask, stop, &calls), ERR_END);
     assert_int_equal(calls, 1);
 }

@@ -78,7 +78,6 @@ static void what_is_added_is_there_after_opening_again(void **state)
     struct seg_info s[4];
     struct manifest_list *l;
 
-    (void)state;
     assert_int_equal(count(m), 0);
     for (size_t i = 0; i < 4; i++) {
         s[i] =
@@ -109,7 +108,6 @@ static void a_removed_file_stays_until_no_list_names_it(void **state)
     struct seg_info s = file_of(m, fio_unsynced(), SEG_RAW, 0);
     struct manifest_list *l;
 
-    (void)state;
     change(m, &s, 1, NULL, 0);
     l = manifest_view(m);
     change(m, NULL, 0, &s.number, 1);
@@ -128,7 +126,6 @@ static void a_number_dropped_and_added_keeps_its_file(void **state)
     struct seg_info s = file_of(m, fio_unsynced(), SEG_1MIN, 0);
     struct manifest_list *l;
 
-    (void)state;
     change(m, &s, 1, NULL, 0);
     l = manifest_view(m);
     s.in_hour = true;
@@ -152,7 +149,6 @@ static void leftovers_are_removed_at_opening_and_strangers_are_not(void **state)
     struct manifest_stats st;
     char tmp[512], own[512];
 
-    (void)state;
     change(m, &kept, 1, NULL, 0);
     manifest_close(m);
     snprintf(tmp, sizeof tmp, "%s/raw-19700101T0000Z-9.seg.tmp", dir);
@@ -179,7 +175,6 @@ static void segments_without_a_manifest_are_never_removed(void **state)
     struct errmsg why;
     char path[512];
 
-    (void)state;
     change(m, &s, 1, NULL, 0);
     manifest_close(m);
     snprintf(path, sizeof path, "%s/manifest", dir);
@@ -197,7 +192,6 @@ static void wrong_changes_are_refused(void **state)
     uint64_t twice[2] = {s.number, s.number}, unknown = 99;
     struct errmsg why;
 
-    (void)state;
     change(m, &s, 1, NULL, 0);
     far.number = 1000;
     assert_err(manifest_change(m, &s, 1, NULL, 0, &why), ERR_INVALID);

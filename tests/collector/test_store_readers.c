@@ -136,7 +136,6 @@ static void views_hold_every_acknowledged_batch_once_and_whole(void **state)
     struct store_room room;
     char dir[256];
 
-    (void)state;
     store = fill_store_conf(support_temp_dir(dir, sizeof dir));
     store.seal_poll_ns = SEAL_POLL;
     store.commit_gather_ns = CLK_MS;

@@ -194,7 +194,6 @@ static void the_store_is_the_same_by_index_and_by_reading(void **state)
     uint64_t by_index, by_reading;
     struct buf want;
 
-    (void)state;
     fill();
     tell_all(&want);
     rig_close(&rig);
@@ -220,7 +219,6 @@ static void what_was_recovered_by_index_is_sealed_as_if_it_had_stayed(void **sta
 {
     struct buf want, got;
 
-    (void)state;
     for (int life = 0; life < 2; life++) {
         fill();
         if (life) {
@@ -290,7 +288,6 @@ static void a_note_of_no_use_makes_recovery_read_the_batch(void **state)
     static const char *const notes[] = {"", "nonsense", "\x01\x01", "\x02\x01\x01"};
     struct buf want;
 
-    (void)state;
     fill();
     tell_all(&want);
     for (size_t i = 0; i < COUNT_OF(notes); i++) {
@@ -359,7 +356,6 @@ static void a_batch_damaged_in_the_log_is_missing_and_told(void **state)
     struct store_room room;
     size_t files;
 
-    (void)state;
     fill();
     rig_close(&rig);
     files = each_file(".log", spoil);
@@ -451,7 +447,6 @@ static void a_flipped_bit_in_the_newest_file_costs_one_batch_and_is_told(void **
 {
     struct store_stats stats;
 
-    (void)state;
     fill_and_kill();
     flip(newest, 25);
     assert_true(check_finds());
@@ -471,7 +466,6 @@ static void a_flipped_bit_in_the_newest_files_header_costs_nothing_and_is_told(v
 {
     struct store_stats stats;
 
-    (void)state;
     fill_and_kill();
     flip(newest, 0);
     assert_true(check_finds());
@@ -488,7 +482,6 @@ static void a_batch_lost_in_an_older_file_stays_lost(void **state)
 {
     size_t older;
 
-    (void)state;
     fill_and_kill();
     older = each_file(".log", flip_older) - 1;
     assert_true(older >= 1);
@@ -535,7 +528,6 @@ static void a_flipped_bit_anywhere_in_the_log_is_no_silent_loss(void **state)
 {
     enum { TRIES = 6 };
 
-    (void)state;
     for (unsigned i = 0; i < 2 * TRIES; i++) {
         uint64_t bytes, missing, have;
         struct fio_file *f;
@@ -596,7 +588,6 @@ static void what_cannot_be_read_for_a_while_is_sealed_later(void **state)
     struct store_room room;
     struct fio fio;
 
-    (void)state;
     open_unreadable(&fio);
     rig_set_now(RIG_T0 + 3000 * SECOND);
     assert_err(store_seal_now(rig.store, rig_now()), ERR_IO);
@@ -619,7 +610,6 @@ static void what_can_never_be_read_is_left_out_in_the_end(void **state)
     enum err e = ERR_IO;
     int tries;
 
-    (void)state;
     open_unreadable(&fio);
     buf_init(&raw, 1u << 20);
     assert_ok(store_view_open(&v, rig.store));

@@ -99,7 +99,6 @@ static void the_ceiling_holds_while_windows_come_and_go(void **state)
     struct store_room r;
     struct life f;
 
-    (void)state;
     life_init(&f);
     f.rig.conf.retain.total_bytes = ceiling;
     rig_open(&f.rig);
@@ -129,7 +128,6 @@ static void ages_act_kind_by_kind(void **state)
     struct store_room r;
     struct life f;
 
-    (void)state;
     life_init(&f);
     f.rig.conf.retain.age_ns[SEG_RAW] = H / 2;
     f.rig.conf.retain.age_ns[SEG_10S] = H;
@@ -157,7 +155,6 @@ static void a_disk_all_but_full_takes_samples_and_then_refuses(void **state)
     struct rig_batch batch;
     struct life f;
 
-    (void)state;
     life_init(&f);
     rig_open(&f.rig);
     for (int n = 0; n < 3; n++) {
@@ -198,7 +195,6 @@ static void what_is_joined_is_in_the_catalogue_already(void **state)
     struct store_room r;
     struct life f;
 
-    (void)state;
     life_init(&f);
     rig_open(&f.rig);
     for (int n = 0; n < 16; n++) {
@@ -219,7 +215,6 @@ static void the_head_leaves_room_below_the_ceiling(void **state)
 {
     struct life f;
 
-    (void)state;
     life_init(&f);
     f.rig.conf.retain.total_bytes = 8 * MIB;
     rig_open(&f.rig);

@@ -21,7 +21,6 @@ static void updates_follow_the_cursor_in_order(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 2, "x");
     feed_rig_events(&rig, "web-2", 3, 2, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
@@ -36,7 +35,6 @@ static void a_new_subscription_begins_now(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     c.from_oldest = false;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
@@ -49,7 +47,6 @@ static void what_was_not_acknowledged_comes_again(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 3, "x");
     assert_ok(feed_rig_poll(&rig, &c, false));
     feed_rig_assert_pids(&c, 3, 1);
@@ -62,7 +59,6 @@ static void a_cursor_stands_inside_a_message(void **state)
     struct feed_rig_client c = feed_rig_subscriber("a");
     uint32_t next = 1;
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 10, "x");
     feed_rig_events(&rig, "web-1", 11, 10, "x");
     c.max = 3;
@@ -81,7 +77,6 @@ static void without_a_name_only_the_cursor_counts(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber(""), d = feed_rig_subscriber("");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 2, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     feed_rig_assert_pids(&c, 2, 1);
@@ -94,7 +89,6 @@ static void garbage_is_no_cursor(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a"), bad;
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     for (size_t i = 0; i < sizeof c.cursor; i++) {
@@ -112,7 +106,6 @@ static void names_and_bounds_are_checked(void **state)
     static const char *const bad[] = {"a b", "a/b", "\303\274", "a\n", ".\\"};
     struct feed_rig_client c = feed_rig_subscriber("A-z_0.9");
 
-    (void)state;
     assert_err(feed_rig_poll(&rig, &c, false), ERR_END);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         c.name = bad[i];
@@ -130,7 +123,6 @@ static void cursors_and_filters_outlive_the_collector(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a"), d = feed_rig_subscriber("a");
 
-    (void)state;
     c.has_filter = true;
     c.filter.n_hosts = 1;
     c.filter.hosts[0] = str_make("web-*");
@@ -155,7 +147,6 @@ static void others_subscriptions_are_not_found(void **state)
     struct arena memory;
     size_t n;
 
-    (void)state;
     bob.owner = "bob";
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_ok(feed_rig_poll(&rig, &ann, true));
@@ -182,7 +173,6 @@ static void one_name_has_so_many_subscriptions_and_no_more(void **state)
     struct feed_rig_client c = feed_rig_subscriber("a");
     char name[16];
 
-    (void)state;
     c.name = name;
     for (unsigned i = 0; i <= SUBSCRIPTIONS_EACH; i++) {
         snprintf(name, sizeof name, "s%u", i);
@@ -196,7 +186,6 @@ static void one_that_nobody_polls_is_dropped(void **state)
 {
     struct feed_rig_client a = feed_rig_subscriber("a"), b = feed_rig_subscriber("b");
 
-    (void)state;
     assert_err(feed_rig_poll(&rig, &a, true), ERR_END);
     assert_err(feed_rig_poll(&rig, &b, true), ERR_END);
     feed_rig_set_now(FEED_RIG_T0 + 3500 * CLK_S);
@@ -211,7 +200,6 @@ static void a_collector_that_was_away_drops_nobody_at_once(void **state)
 {
     struct feed_rig_client a = feed_rig_subscriber("a");
 
-    (void)state;
     assert_err(feed_rig_poll(&rig, &a, true), ERR_END);
     feed_rig_close(&rig);
     feed_rig_set_now(FEED_RIG_T0 + 86400 * CLK_S);
@@ -226,7 +214,6 @@ static void the_scope_of_the_moment_bounds_every_poll(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     feed_rig_events(&rig, "db-1", 100, 1, "x");
     c.scope = "web-*";
@@ -245,7 +232,6 @@ static void samples_come_when_they_are_asked_for(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     assert_false(subscriptions_wants_samples(rig.roster));
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     feed_rig_sample(&rig, "web-1", 2, FEED_RIG_T0);
@@ -268,7 +254,6 @@ static void samples_are_wanted_for_a_while_after_a_nameless_poll(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("");
 
-    (void)state;
     c.has_filter = true;
     c.filter.samples = true;
     assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
@@ -283,7 +268,6 @@ static void one_sample_of_each_interval_comes_whoever_was_killed(void **state)
     static const uint32_t wanted[] = {1, 4, 6, 8, 9}; /* one behind the index */
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     for (uint32_t i = 0; i < COUNT_OF(seconds); i++) {
         feed_rig_sample(&rig, "web-1", i + 1, FEED_RIG_T0 + seconds[i] * CLK_S);
         feed_rig_sample(&rig, "web-2", 0, FEED_RIG_T0);
@@ -308,7 +292,6 @@ static void drops_are_counted_for_whom_they_concern(void **state)
     struct feed_rig_client all = feed_rig_subscriber("all"), web = feed_rig_subscriber("web"),
                            none = feed_rig_subscriber("none");
 
-    (void)state;
     web.scope = "web-*";
     none.scope = "nobody";
     assert_err(feed_rig_poll(&rig, &all, true), ERR_END);
@@ -336,7 +319,6 @@ static void drops_outlive_the_collector(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     feed_rig_flood(&rig);
@@ -353,7 +335,6 @@ static void what_was_delivered_is_not_dropped(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 2, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     feed_rig_assert_pids(&c, 2, 1);
@@ -367,7 +348,6 @@ static void a_cursor_before_the_journals_begin_is_told(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     feed_rig_events(&rig, "web-1", 2, 1, "x");
@@ -384,7 +364,6 @@ static void another_epoch_gives_all_that_is_kept(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a"), nameless = feed_rig_subscriber("");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     assert_ok(feed_rig_poll(&rig, &nameless, true));
@@ -405,7 +384,6 @@ static void another_epoch_with_nothing_in_it_is_told_once(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     feed_rig_close(&rig);
@@ -421,7 +399,6 @@ static void another_epoch_is_counted_once_however_often_it_is_told(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 1, "x");
     assert_ok(feed_rig_poll(&rig, &c, true));
     feed_rig_close(&rig);
@@ -466,7 +443,6 @@ static void a_poll_that_is_overtaken_again_and_again_says_so(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     racing = *fio_unsynced();
     racing.open = racing_open;
     opened = floods = 0;
@@ -523,7 +499,6 @@ static void a_record_that_rots_is_dropped_alone(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a");
 
-    (void)state;
     rot_second();
     assert_second_is_dropped(&c);
 }
@@ -533,7 +508,6 @@ static void a_record_that_rotted_meanwhile_is_dropped_alone(void **state)
 {
     struct feed_rig_client c = feed_rig_subscriber("a"), other = feed_rig_subscriber("b");
 
-    (void)state;
     other.has_filter = true;
     other.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("db-*")}};
     rot_second();
@@ -553,7 +527,6 @@ static void messages_that_never_were_count_as_dropped(void **state)
     struct feed_rig_client all = feed_rig_subscriber("a"), web = feed_rig_subscriber("web"),
                            db = feed_rig_subscriber("db"), nameless = feed_rig_subscriber("");
 
-    (void)state;
     web.has_filter = db.has_filter = true;
     web.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("web-*")}};
     db.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("db-*")}};
@@ -607,7 +580,6 @@ static void states_come_back_as_they_were(void **state)
     struct subscriptions_state out;
     struct buf b, again;
 
-    (void)state;
     buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
     buf_init(&again, SUBSCRIPTIONS_FILE_MAX);
     subscriptions_state_encode(&b, &in);
@@ -631,7 +603,6 @@ static void damaged_files_are_put_aside(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
     feed_rig_close(&rig);
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
@@ -684,7 +655,6 @@ static bool cut_power_at(long k, enum fio_fault_keep keep)
 
 static void a_power_cut_at_any_moment_loses_and_repeats_nothing(void **state)
 {
-    (void)state;
     for (unsigned keep = FIO_KEEP_NOTHING; keep <= FIO_KEEP_SECTORS; keep++) {
         long k = 0;
 
@@ -702,7 +672,6 @@ static void an_acknowledgement_is_durable_before_the_reply(void **state)
     struct fio_fault *faults;
     struct feed_rig r;
 
-    (void)state;
     assert_ok(fio_fault_create(&faults));
     feed_rig_init(&r, fio_fault_fio(faults));
     feed_rig_events(&r, "web-1", 1, 4, "x");
@@ -725,7 +694,6 @@ static void a_full_disk_refuses_and_changes_nothing(void **state)
     struct fio_fault *faults;
     struct feed_rig r;
 
-    (void)state;
     assert_ok(fio_fault_create(&faults));
     feed_rig_init(&r, fio_fault_fio(faults));
     feed_rig_events(&r, "web-1", 1, 4, "x");
@@ -745,7 +713,6 @@ static void every_failed_allocation_is_survived(void **state)
     struct feed_rig_client c = feed_rig_subscriber("a");
     enum err e = ERR_NOMEM;
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 1, 3, "x");
     for (long k = 0; e; k++) {
         c = feed_rig_subscriber("a");

@@ -12,14 +12,12 @@ static char dir[256];
 
 static int begin(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     return setenv("XDG_STATE_HOME", dir, 1);
 }
 
 static int end(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }
@@ -39,7 +37,6 @@ static void a_cursor_is_kept_for_each_collector_and_name(void **state)
 {
     struct tail_cursor c;
 
-    (void)state;
     assert_ok(open_it(&c, "one:1", "a"));
     assert_int_equal(c.n, 0);
     c.n = 3;
@@ -65,7 +62,6 @@ static void two_cannot_follow_the_same(void **state)
 {
     struct tail_cursor c, d;
 
-    (void)state;
     assert_ok(open_it(&c, "one:1", "a"));
     assert_err(open_it(&d, "one:1", "a"), ERR_BUSY);
     tail_cursor_close(&d);
@@ -80,7 +76,6 @@ static void names_that_are_no_names_are_refused(void **state)
     char longest[WIRE_FEED_NAME_MAX + 2] = {0};
     struct tail_cursor c;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_err(open_it(&c, "one:1", bad[i]), ERR_USAGE);
         tail_cursor_close(&c);
@@ -110,7 +105,6 @@ static void a_damaged_file_is_told(void **state)
     struct tail_cursor c;
     char path[512];
 
-    (void)state;
     assert_ok(open_it(&c, "one:1", "a"));
     snprintf(path, sizeof path, "%s", c.path);
     tail_cursor_close(&c);

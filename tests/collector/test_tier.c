@@ -209,7 +209,6 @@ static void tiers_equal_what_the_samples_say(void **state)
 {
     static const int64_t buckets[] = {TIER_10S_NS, TIER_1MIN_NS, TIER_1H_NS, TIER_WINDOW_NS};
 
-    (void)state;
     for (uint64_t seed = 1; seed < 4; seed++) {
         struct fleetgen_conf conf = conf_of(seed, seed == 3 ? 10 * NS_S : NS_S);
 
@@ -267,7 +266,6 @@ static void a_tier_joined_from_a_finer_one_is_the_same(void **state)
     struct tier fine, direct, joined;
     struct rig r;
 
-    (void)state;
     rig_open(&r, &conf, 1, 300);
     assert_ok(tier_make(&fine, &r.memory, &r.windows[0], TIER_10S_NS, false, NULL));
     for (size_t i = 0; i < COUNT_OF(buckets); i++) {
@@ -290,7 +288,6 @@ static void windows_join_to_hours_without_a_seam(void **state)
     struct tier minutes[WINDOWS], hours;
     struct rig r;
 
-    (void)state;
     rig_open(&r, &conf, WINDOWS, 240); /* 20 minutes each */
     for (size_t i = 0; i < WINDOWS; i++) {
         assert_ok(tier_make(&minutes[i], &r.memory, &r.windows[i], TIER_1MIN_NS, false, NULL));
@@ -337,7 +334,6 @@ static void a_row_has_the_name_that_its_process_had_last(void **state)
     struct tier_row row;
     struct rig r = {.n = 0};
 
-    (void)state;
     arena_init(&r.memory, (size_t)1 << 20);
     for (size_t i = 0; i < 2; i++) {
         rests[i].batch.n_ticks = 1;
@@ -428,7 +424,6 @@ static void folding_loses_no_sample_and_no_growth(void **state)
     size_t at = 0;
     uint32_t folded = 0;
 
-    (void)state;
     rig_open(&r, &conf, 1, 300);
     assert_ok(tier_make(&t, &r.memory, &r.windows[0], TIER_1MIN_NS, true, NULL));
     f.r = &r;
@@ -462,7 +457,6 @@ static void who_lived_longer_or_may_have_is_not_folded(void **state)
     struct tier t;
     struct rig r;
 
-    (void)state;
     rig_open(&r, &conf, 1, 300);
     assert_ok(tier_make(&t, &r.memory, &r.windows[0], TIER_1MIN_NS, true, NULL));
     for (size_t i = 0; i < r.batches[0]->n_runs; i++) {
@@ -482,7 +476,6 @@ static void a_hole_in_the_batches_prevents_folding(void **state)
     struct tier t;
     struct rig r;
 
-    (void)state;
     rig_open(&r, &conf, 1, 300);
     rests[0] = rests[1] = r.rests[0];
     rests[1].batch.head.seq = rests[0].batch.head.seq + 2;
@@ -503,7 +496,6 @@ static void late_data_stays_a_part_of_its_own(void **state)
     struct rig r;
     uint64_t samples = 0;
 
-    (void)state;
     rig_open(&r, &conf, 3, 100);
     /* the first and the last batch are sealed together, the one between them comes late */
     for (size_t i = 0; i < 3; i++) {
@@ -592,7 +584,6 @@ static void what_was_written_is_read(void **state)
 {
     static const int64_t buckets[] = {TIER_10S_NS, TIER_1MIN_NS, TIER_1H_NS, TIER_WINDOW_NS};
 
-    (void)state;
     for (uint64_t seed = 41; seed < 43; seed++) {
         struct fleetgen_conf conf = conf_of(seed, seed == 41 ? NS_S : 10 * NS_S);
 
@@ -614,7 +605,6 @@ static void any_values_come_back(void **state)
     static const int64_t odd[] = {0, 1, -1, INT64_MAX, INT64_MIN, 4096, -4096, INT64_C(1) << 47};
     struct fleetgen_conf conf = conf_of(51, NS_S);
 
-    (void)state;
     for (unsigned round = 0; round < 6; round++) {
         struct rig r;
         struct tier t;
@@ -644,7 +634,6 @@ static void what_lies_between_even_ends_comes_back(void **state)
     struct rig r;
     struct tier t;
 
-    (void)state;
     rig_open(&r, &conf, 1, 100);
     for (size_t c = 0; c < r.batches[0]->n_columns; c++) {
         int64_t *v = (int64_t *)r.batches[0]->columns[c].values;
@@ -667,7 +656,6 @@ static void every_shorter_value_is_refused(void **state)
     struct bytes b;
     struct rig r;
 
-    (void)state;
     conf.processes = 4;
     rig_open(&r, &conf, 1, 120);
     arena_init(&scratch, 16u << 20);
@@ -699,7 +687,6 @@ static void out_of_memory_is_told(void **state)
     struct fleetgen_conf conf = conf_of(71, NS_S);
     struct rig r;
 
-    (void)state;
     rig_open(&r, &conf, 1, 120);
     for (size_t room = 0;; room = room * 2 + 4096) {
         struct arena small;

@@ -150,7 +150,6 @@ static void what_is_in_a_segment_comes_back(void **state)
     struct seg *s;
     struct rig r;
 
-    (void)state;
     rig_open(&r);
     assert_ok(write_file(&r, &info));
     assert_ok(seg_open(&s, fio_unsynced(), r.dir, &info, NULL));
@@ -170,7 +169,6 @@ static void summaries_of_a_metric_lie_side_by_side(void **state)
     struct rig r;
     unsigned seen = 0;
 
-    (void)state;
     rig_open(&r);
     assert_ok(write_file(&r, &info));
     assert_ok(seg_open(&s, fio_unsynced(), r.dir, &info, NULL));
@@ -201,7 +199,6 @@ static void format_1_is_read(void **state)
     struct seg *s;
     struct rig r;
 
-    (void)state;
     rig_open(&r);
     assert_ok(write_file(&r, &info));
     seg_name(name, &info);
@@ -226,7 +223,6 @@ static void out_of_memory_leaves_nothing_behind(void **state)
     struct seg_info info;
     struct rig r;
 
-    (void)state;
     rig_open(&r);
     for (long n = 0; e; n++) {
         mem_fail_after(n);

@@ -29,7 +29,6 @@ static void files_that_change_are_read_anew(void **state)
     struct trust *t;
     atomic_int told = 0;
 
-    (void)state;
     certs_copy(pki, "ca", ".pem", ca);
     certs_copy(pki, "first", ".pem", cert);
     certs_copy(pki, "first", ".key", key);
@@ -52,7 +51,6 @@ static void files_that_change_are_read_anew(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     snprintf(ca, sizeof ca, "%s/ca.pem", dir);
     snprintf(cert, sizeof cert, "%s/own.pem", dir);

@@ -235,7 +235,6 @@ static void the_dead_have_no_part_in_the_fleets_cpu(void **state)
     struct watch w;
     struct watch_answer *a;
 
-    (void)state;
     watch_init(&w, "localhost:7421");
     a = answer_to(&w, 0);
     a->hosts = loads_of();
@@ -250,7 +249,6 @@ static void a_wide_screen_has_all_columns(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     expect(
         &w, 12, 130,
@@ -279,7 +277,6 @@ static void a_narrow_screen_keeps_what_matters(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     expect(&w, 5, 20,
            "14:00:00Z connected\n"
@@ -304,7 +301,6 @@ static void details_show_parents_and_history(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     assert_int_equal(press(&w, KEY_ENTER, 0), WATCH_AGAIN);
     assert_int_equal(w.ask.page, WATCH_DETAILS);
@@ -341,7 +337,6 @@ static void events_of_a_host_are_listed_newest_last(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     type(&w, "e", false);
     watch_take(&w, answer_to(&w, 0));
@@ -373,7 +368,6 @@ static void keys_change_the_order(void **state)
                  {'<', M_CPU_TIME},         {'c', M_CPU_PERCENT}, {'>', M_WORKING_SET_SIZE}};
     struct watch w;
 
-    (void)state;
     begin(&w);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         unsigned number = w.ask.number;
@@ -390,7 +384,6 @@ static void an_order_of_ones_own_is_a_column(void **state)
 {
     struct watch w;
 
-    (void)state;
     watch_init(&w, "x");
     watch_order(&w, M_PAGE_FAULTS);
     assert_int_equal(w.ask.metrics[0], M_PAGE_FAULTS);
@@ -406,7 +399,6 @@ static void groups_go_round_and_lead_to_their_processes(void **state)
                                     WIRE_GROUP_TREE,  WIRE_GROUP_NONE, WIRE_GROUP_IMAGE};
     struct watch w;
 
-    (void)state;
     begin(&w);
     for (size_t i = 0; i < COUNT_OF(order); i++) {
         assert_int_equal(type(&w, "g", false), WATCH_AGAIN);
@@ -423,7 +415,6 @@ static void the_cursor_stays_with_its_group(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     type(&w, "g", false);
     watch_take(&w, answer_to(&w, 0));
@@ -438,7 +429,6 @@ static void prompts_set_filters(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     assert_int_equal(type(&w, "/", false), 0);
     assert_int_equal(type(&w, "pq", false), 0); /* letters are text here */
@@ -465,7 +455,6 @@ static void a_prompt_takes_no_more_than_its_room(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     type(&w, "/", false);
     for (int i = 0; i < 2 * WATCH_TEXT; i++) {
@@ -486,7 +475,6 @@ static void a_paste_outside_of_a_prompt_does_nothing(void **state)
     struct watch w;
     unsigned number;
 
-    (void)state;
     begin(&w);
     number = w.ask.number;
     assert_int_equal(type(&w, "qgm/e", true), 0);
@@ -499,7 +487,6 @@ static void keys_of_the_program_are_wishes(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     assert_int_equal(type(&w, "q", false), WATCH_QUIT);
     assert_int_equal(press(&w, KEY_CTRL, 'c'), WATCH_QUIT);
@@ -528,7 +515,6 @@ static void the_cursor_stays_with_its_process(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     press(&w, KEY_DOWN, 0);
     press(&w, KEY_DOWN, 0);
@@ -545,7 +531,6 @@ static void the_cursor_stays_in_sight(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     watch_fit(&w, 5, 40);
     assert_int_equal(watch_draw_table_rows(&w), 2);
@@ -565,7 +550,6 @@ static void more_rows_are_asked_for_at_the_end(void **state)
 {
     struct watch w;
 
-    (void)state;
     watch_init(&w, "x");
     w.ask.limit = PROCESSES;
     watch_take(&w, answer_to(&w, 0));
@@ -581,7 +565,6 @@ static void a_late_answer_is_dropped(void **state)
     struct watch w;
     struct watch_answer *late;
 
-    (void)state;
     begin(&w);
     late = answer_to(&w, 3);
     type(&w, "m", false);
@@ -594,7 +577,6 @@ static void a_lost_collector_is_told_and_the_rows_stay(void **state)
 {
     struct watch w;
 
-    (void)state;
     begin(&w);
     lose(&w, "collector: connection refused");
     assert_true(shows(&w, 12, 100, "connection refused"));
@@ -611,7 +593,6 @@ static void no_keys_lead_astray(void **state)
     struct watch w;
     uint32_t random = 1;
 
-    (void)state;
     begin(&w);
     for (int i = 0; i < 800; i++) {
         struct buf b;

@@ -22,7 +22,6 @@ static struct host_window join(struct window_rig *r, struct arena *memory)
 
 static void every_sample_is_in_the_parts_once(void **state)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 30; seed++) {
         struct samples before, after;
         struct host_window hw;
@@ -53,7 +52,6 @@ static void runs_are_as_long_as_they_can_be(void **state)
     const struct batch *rows;
     size_t whole = 0;
 
-    (void)state;
     window_rig_init(&r, 3);
     for (size_t i = 0; i < 30; i++) {
         window_rig_add(&r, 10);
@@ -80,7 +78,6 @@ static void a_tick_without_the_process_ends_its_run(void **state)
     struct arena memory;
     size_t first_runs;
 
-    (void)state;
     window_rig_init(&r, 5);
     for (size_t i = 0; i < 3; i++) {
         window_rig_add(&r, 4);
@@ -175,7 +172,6 @@ static void a_part_ends_where_something_changes_for_all(void **state)
         {wall_set_back, 2}, {mono_set_back, 2}, {last_flag, 1},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct samples before, after;
         struct host_window hw;
@@ -206,7 +202,6 @@ static void two_boots_mixed_make_two_parts(void **state)
     struct window_rig r;
     struct arena memory;
 
-    (void)state;
     window_rig_init(&r, 9);
     for (size_t i = 0; i < 10; i++) {
         window_rig_add(&r, 3)->head.boot.b[0] = (uint8_t)(i & 1);
@@ -224,7 +219,6 @@ static void rests_are_the_batches_without_rows_in_order(void **state)
     struct window_rig r;
     struct arena memory;
 
-    (void)state;
     window_rig_init(&r, 11);
     for (size_t i = 0; i < 6; i++) {
         window_rig_add(&r, 4);
@@ -253,7 +247,6 @@ static void a_part_has_the_clock_and_arrival_of_its_newest(void **state)
     struct window_rig r;
     struct arena memory;
 
-    (void)state;
     window_rig_init(&r, 13);
     for (int i = 0; i < 3; i++) {
         window_rig_add(&r, 2);
@@ -275,7 +268,6 @@ static void batches_of_two_hosts_are_refused(void **state)
     struct window_rig r;
     struct arena memory;
 
-    (void)state;
     window_rig_init(&r, 15);
     window_rig_add(&r, 2);
     window_rig_add(&r, 2)->head.host.b[3] ^= 1;
@@ -292,7 +284,6 @@ static void running_out_of_memory_is_survived(void **state)
     long n = 0;
     enum err e;
 
-    (void)state;
     window_rig_init(&r, 17);
     for (size_t i = 0; i < 20; i++) {
         window_rig_add(&r, 10);

@@ -118,14 +118,12 @@ const char *wal_rig_path(uint64_t number, const char *ending)
 
 int wal_rig_setup(void **state)
 {
-    (void)state;
     support_temp_dir(wal_rig_dir, sizeof wal_rig_dir);
     return 0;
 }
 
 int wal_rig_teardown(void **state)
 {
-    (void)state;
     support_remove_dir(wal_rig_dir);
     return 0;
 }

@@ -7,7 +7,6 @@ static void memory_is_zeroed_and_aligned(void **state)
 {
     struct arena a;
 
-    (void)state;
     arena_init(&a, 1 << 20);
     for (size_t n = 0; n < 300; n++) {
         unsigned char *p = arena_alloc(&a, n);
@@ -27,7 +26,6 @@ static void the_limit_holds_and_reset_gives_room_again(void **state)
     struct arena a;
     size_t n = 0;
 
-    (void)state;
     arena_init(&a, 256 << 10);
     while (arena_alloc(&a, 1000)) {
         n++;
@@ -46,7 +44,6 @@ static void nothing_is_left_after_a_failed_allocation(void **state)
     struct arena a;
     long live = mem_live();
 
-    (void)state;
     arena_init(&a, 1 << 20);
     assert_non_null(arena_dup(&a, "abc", 4));
     mem_fail_after(0);

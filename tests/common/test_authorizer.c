@@ -41,7 +41,6 @@ static void who_is_refused_by_the_judge_does_not_come_in(void **state)
     struct rig g;
     struct net_client *c;
 
-    (void)state;
     rig_start(&g);
     atomic_store(&g.revoked, "one");
     c = net_rig_dial(g.net.address, one);
@@ -67,7 +66,6 @@ static void a_review_closes_whom_the_judge_refuses_and_nobody_else(void **state)
     struct net_client *first, *second;
     int64_t begun_ns;
 
-    (void)state;
     rig_start(&g);
     first = net_rig_dial(g.net.address, one);
     second = net_rig_dial(g.net.address, two);
@@ -117,7 +115,6 @@ static void reviews_and_departures_do_not_mix_anything_up(void **state)
     struct reviewing r = {.rig = &g};
     struct os_thread *t;
 
-    (void)state;
     rig_start(&g);
     atomic_init(&r.ends, false);
     assert_ok(os_thread_start(&t, "reviewing", review_all_the_time, &r));
@@ -156,7 +153,6 @@ static void a_review_closes_subscribers_too(void **state)
     struct net_pub *p;
     struct net_sub *s;
 
-    (void)state;
     assert_ok(net_pub_start(&p, &conf, NULL));
     snprintf(address, sizeof address, "127.0.0.1:%u", net_pub_port(p));
     assert_ok(net_sub_open(&s, &sub, NULL));
@@ -171,7 +167,6 @@ static void a_review_closes_subscribers_too(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     one = certs_tls(pki, PKI_AGENT, "one");

@@ -12,7 +12,6 @@ static void what_is_put_is_read_back(void **state)
     struct buf b;
     struct cur c;
 
-    (void)state;
     buf_init(&b, 4096);
     for (size_t i = 0; i < COUNT_OF(values); i++) {
         buf_put_varint(&b, values[i]);
@@ -37,7 +36,6 @@ static void the_maximum_is_never_exceeded(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 300);
     for (int i = 0; i < 301; i++) {
         buf_put_u8(&b, 'x');
@@ -55,7 +53,6 @@ static void running_out_of_memory_latches(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 20);
     mem_fail_after(0);
     buf_put_str(&b, "lost");
@@ -80,7 +77,6 @@ static void utf16_becomes_utf8(void **state)
         {{0xD83D}, 1, "\xEF\xBF\xBD"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct buf b;
 

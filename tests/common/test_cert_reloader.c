@@ -51,7 +51,6 @@ static void files_that_stay_are_no_news(void **state)
     struct side s;
     bool news = true;
 
-    (void)state;
     side_init(&s);
     assert_ok(cert_reloader_poll(&s.follow, &news, NULL));
     assert_false(news);
@@ -67,7 +66,6 @@ static void another_pair_is_used_once_it_is_whole(void **state)
     struct side s;
     bool news = true;
 
-    (void)state;
     side_init(&s);
     certs_copy(pki, "two", ".key", s.key);
     assert_ok(cert_reloader_poll(&s.follow, &news, &why));
@@ -87,7 +85,6 @@ static void what_fails_is_told_once_and_tried_again(void **state)
     struct side s;
     bool news = false;
 
-    (void)state;
     side_init(&s);
     certs_copy(pki, "two", ".pem", s.cert); /* its key is not there yet */
     assert_err(cert_reloader_poll(&s.follow, &news, &why), ERR_TRUST);
@@ -116,7 +113,6 @@ static void two_authorities_in_one_file_are_both_believed(void **state)
     struct side s;
     bool news = false;
 
-    (void)state;
     side_init(&s);
     certs_chain(s.ca, both, COUNT_OF(both));
     assert_ok(cert_reloader_poll(&s.follow, &news, &why));
@@ -134,7 +130,6 @@ static void two_authorities_in_one_file_are_both_believed(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     pki = certs_create();
     other = certs_create();
     certs_issue(pki, PKI_COLLECTOR, "one");
@@ -145,7 +140,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     certs_destroy(pki);
     certs_destroy(other);
     return 0;

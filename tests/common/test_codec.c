@@ -36,7 +36,6 @@ static void columns_come_back_as_they_were(void **state)
 {
     int64_t out[VALUES_MAX];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const struct column *c = &cases[i];
 
@@ -54,7 +53,6 @@ static void every_other_length_is_refused(void **state)
 {
     int64_t out[VALUES_MAX];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const struct column *c = &cases[i];
         size_t n = codec_encode(bytes, c->values, c->counts, c->n_runs, CODEC_MOVING);
@@ -77,7 +75,6 @@ static void any_runs_are_read_without_the_others(void **state)
     static int64_t values[RUNS * MOST], out[RUNS * MOST];
     uint64_t seed = 1;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(values); i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         values[i] = (int64_t)(seed >> (seed >> 58)); /* of every length */
@@ -116,7 +113,6 @@ static void the_bytes_are_those_of_the_protocol(void **state)
     static const int64_t pages[] = {8192, 8192, 4096 * 151};
     static const uint8_t scaled[] = {0x80, 0x20, 4, 2, 0xaa, 2};
 
-    (void)state;
     assert_int_equal(codec_encode(bytes, values, counts, 2, CODEC_GROWING), sizeof growing);
     assert_memory_equal(bytes, growing, sizeof growing);
     assert_int_equal(codec_encode(bytes, values, counts, 2, CODEC_MOVING), sizeof moving);
@@ -141,7 +137,6 @@ static void what_no_encoder_writes_is_refused(void **state)
     static const uint32_t counts[] = {2};
     int64_t out[2];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_err(codec_decode(out, counts, 1, CODEC_GROWING, bad[i].bytes, bad[i].n),
                    ERR_CORRUPT);

@@ -35,7 +35,6 @@ static void defaults_hold_until_a_file_says_otherwise(void **state)
     struct conf *c = fresh();
     const char *const *items;
 
-    (void)state;
     assert_string_equal(conf_text(c, "data_dir"), "/var/lib/x");
     assert_int_equal(conf_int(c, "batch.max_bytes"), 256 << 10);
     assert_false(conf_is_set(c, "data_dir"));
@@ -88,7 +87,6 @@ static void wrong_files_name_line_key_and_remedy(void **state)
         {"collector.addresses: !!seq [a]\n", "t.yaml:1: tags are not supported"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct conf *c = fresh();
         struct errmsg why = {""};
@@ -106,7 +104,6 @@ static void a_wrong_value_leaves_the_old_one(void **state)
 {
     struct conf *c = fresh();
 
-    (void)state;
     assert_err(conf_set(c, "limits.hosts", "1000", NULL), ERR_RANGE);
     assert_int_equal(conf_int(c, "limits.hosts"), 10);
     assert_ok(conf_set(c, "limits.hosts", "0x0b", NULL));
@@ -127,7 +124,6 @@ static void lists_are_read_without_the_blanks_around_their_entries(void **state)
     const char *const *items;
     struct conf *c = fresh();
 
-    (void)state;
     for (size_t i = 0; i <= COUNT_OF(texts); i++) {
         if (i < COUNT_OF(texts)) {
             assert_ok(conf_set(c, "collector.addresses", texts[i], NULL));
@@ -167,7 +163,6 @@ static void what_looks_like_a_list_of_yaml_is_not_taken_for_its_entries(void **s
     struct conf *c = fresh();
     const char *const *items;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(right); i++) {
         assert_ok(conf_set(c, "collector.addresses", right[i], NULL));
     }
@@ -187,7 +182,6 @@ static void the_sample_file_loads(void **state)
     struct conf *c = fresh();
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     conf_print_sample(&b, keys, COUNT_OF(keys), "sample");
     assert_ok(conf_load_text(c, buf_cstr(&b), b.n, "sample", NULL));
@@ -215,7 +209,6 @@ static void ranges_are_written_as_they_would_be_typed(void **state)
                                                       "1 to 100"};
     char text[CONF_RANGE_TEXT];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         assert_string_equal(conf_range(text, sizeof text, &keys[i]), texts[i]);
     }
@@ -225,7 +218,6 @@ static void limits_can_be_typed_in(void **state)
 {
     struct conf *c = fresh();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
         char text[CONF_RANGE_TEXT];
         char *to;
@@ -246,7 +238,6 @@ static void help_names_key_default_range_and_meaning(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     conf_print_help(&b, keys, COUNT_OF(keys));
     assert_non_null(
@@ -260,7 +251,6 @@ static void every_failing_allocation_is_survived(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e == ERR_NOMEM; n++) {
         struct conf *c = NULL;
 
@@ -287,7 +277,6 @@ static void of_named_keys_the_chosen_one_is_kept(void **state)
     const char *const *names;
     struct conf *c;
 
-    (void)state;
     assert_ok(conf_create(&c, named, COUNT_OF(named)));
     conf_choose(c, "b");
     assert_ok(conf_load_text(c, text, sizeof text - 1, "t.yaml", NULL));
@@ -315,7 +304,6 @@ static void mistakes_in_keys_of_other_names_are_found_too(void **state)
         {"labs.a.b.host: x\n", "unknown key 'labs.a.b.host'"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct errmsg why = {""};
         struct conf *c;

@@ -98,7 +98,6 @@ static void strangers_that_hold_every_place_keep_nobody_out(void **state)
     struct os_thread *t;
     int64_t begun_ns;
 
-    (void)state;
     rig_start(&g, (struct net_server_conf){.handshakes_max = PLACES});
     assert_ok(os_thread_start(&t, "strangers", hold_every_place, &s));
     net_rig_await(&s.came, 2 * STRANGERS);
@@ -128,7 +127,6 @@ static void places_that_nobody_needs_are_kept(void **state)
     struct rig g;
     struct raw_peer *p[PLACES];
 
-    (void)state;
     rig_start(&g, (struct net_server_conf){.handshakes_max = PLACES});
     for (size_t i = 0; i < COUNT_OF(p); i++) {
         p[i] = half(&g);
@@ -153,7 +151,6 @@ static void who_waits_for_us_is_not_sent_away(void **state)
     const size_t most = COUNT_OF(m) - 1;
     struct conn_limits *c = NULL;
 
-    (void)state;
     memset(m, 0, sizeof m);
     assert_ok(conn_limits_create(&c, &conf));
     for (size_t i = 0; i < most; i++) {
@@ -189,7 +186,6 @@ static void addresses_are_told_apart_by_what_their_owner_cannot_choose(void **st
     };
     const struct conn_limits_conf conf = {.waiting_max = PLACES, .same_address_max = 1};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct conn_limits_member m[2];
         struct conn_limits *c = NULL;
@@ -214,7 +210,6 @@ static void an_address_has_so_many_connections_and_no_more(void **state)
     int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;
     struct errmsg why;
 
-    (void)state;
     rig_start(&g, (struct net_server_conf){.same_address_max = 2});
     first = half(&g);
     second = net_rig_dial(g.net.address, agent);
@@ -244,7 +239,6 @@ static void a_connection_ends_within_a_second_of_its_certificate(void **state)
     struct net_client *c, *other;
     struct rig g;
 
-    (void)state;
     rig_start(&g, (struct net_server_conf){.silent_ns = 0});
     certs_issue_as(pki, &what);
     brief = certs_load(pki, "brief", pki, false);
@@ -271,7 +265,6 @@ static void who_says_nothing_for_too_long_is_closed(void **state)
     struct net_client *silent, *talking, *waiting;
     struct buf reply;
 
-    (void)state;
     rig_start(&g, (struct net_server_conf){.silent_ns = 1500 * CLK_MS});
     silent = net_rig_dial(g.net.address, agent);
     assert_ok(ask(silent));
@@ -311,7 +304,6 @@ static void every_refusal_is_counted_under_its_cause(void **state)
     int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;
     struct errmsg why;
 
-    (void)state;
     rig_start(&g, (struct net_server_conf){.silent_ns = 0});
     wrong = net_rig_dial(g.net.address, query);
     assert_err(net_client_wait(wrong, NET_RIG_LONG_NS, &why), ERR_TRUST);
@@ -335,7 +327,6 @@ static void every_refusal_is_counted_under_its_cause(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     agent = certs_tls(pki, PKI_AGENT, "agent");

@@ -55,7 +55,6 @@ static void files_are_read_where_they_were_written(void **state)
     char p[16];
     size_t got;
 
-    (void)state;
     assert_ok(fio->write(NULL, f, 6, "there", 5));
     assert_ok(fio->read(NULL, f, 4, p, sizeof p, &got));
     assert_int_equal(got, 7);
@@ -80,7 +79,6 @@ static void names_are_made_moved_and_removed(void **state)
     const struct fio *fio = fio_os();
     struct fio_file *f;
 
-    (void)state;
     assert_err(fio->open(NULL, &f, path_of("a")), ERR_NOTFOUND);
     fio->close(NULL, create(fio, "a", "x"));
     assert_err(fio->create(NULL, &f, path_of("a")), ERR_EXISTS);
@@ -102,7 +100,6 @@ static void power_takes_what_was_not_synced(void **state)
     const struct fio *fio;
     struct fio_file *f, *lost;
 
-    (void)state;
     assert_ok(fio_fault_create(&layer));
     fio = fio_fault_fio(layer);
     f = create(fio, "a", "safe");
@@ -133,7 +130,6 @@ static void the_writer_sees_what_is_not_durable_yet(void **state)
     char p[16];
     size_t got;
 
-    (void)state;
     assert_ok(fio_fault_create(&layer));
     fio = fio_fault_fio(layer);
     f = create(fio, "a", "hello world");
@@ -161,7 +157,6 @@ static void chosen_operations_fail_and_a_full_disk_takes_a_part(void **state)
     const struct fio *fio;
     struct fio_file *f;
 
-    (void)state;
     assert_ok(fio_fault_create(&layer));
     fio = fio_fault_fio(layer);
     f = create(fio, "a", "");

@@ -43,7 +43,6 @@ static void a_request_comes_back_as_it_was(void **state)
     size_t n;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 65536);
     assert_ok(frame_put_request(&b, &in, "payload", 7));
     assert_int_equal(b.p[0], FRAME_MAGIC);
@@ -62,7 +61,6 @@ static void a_reply_comes_back_as_it_was(void **state)
     size_t n;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 65536);
     assert_ok(frame_put_reply(&b, &in, NULL, 0));
     assert_ok(frame_get_reply(&out, &payload, &n, b.p, b.n));
@@ -78,7 +76,6 @@ static void every_shorter_frame_is_refused_or_has_less_payload(void **state)
     size_t n;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 65536);
     assert_ok(frame_put_request(&b, &in, "payload", 7));
     for (size_t k = 0; k < b.n - 7; k++) {
@@ -118,7 +115,6 @@ static void what_breaks_the_rules_is_refused(void **state)
     const uint8_t *payload;
     size_t n;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         assert_err(frame_get_request(&out, &payload, &n, cases[i].bytes, cases[i].n),
                    cases[i].want);
@@ -132,7 +128,6 @@ static void bad_text_is_mended_before_it_leaves(void **state)
     size_t n;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 65536);
     assert_ok(frame_put_reply(&b, &in, NULL, 0));
     assert_ok(frame_get_reply(&out, &payload, &n, b.p, b.n));
@@ -148,7 +143,6 @@ static void a_failed_put_leaves_the_buffer_as_it_was(void **state)
     struct buf b;
     enum err e;
 
-    (void)state;
     buf_init(&b, 256);
     buf_put_u8(&b, 'x');
     assert_err(frame_put_request(&b, &in, big, sizeof big), ERR_FULL);
@@ -171,7 +165,6 @@ static void a_failed_put_leaves_the_buffer_as_it_was(void **state)
 
 static void codes_have_grpc_names(void **state)
 {
-    (void)state;
     assert_string_equal(frame_code_name(RPC_OK), "OK");
     assert_string_equal(frame_code_name(RPC_UNAUTHENTICATED), "UNAUTHENTICATED");
     assert_string_equal(frame_code_name((enum rpc_code)17), "UNKNOWN");

@@ -189,7 +189,6 @@ static void a_get_is_answered_and_its_connection_ends(void **state)
     struct desk d;
     const char *said;
 
-    (void)state;
     desk_open(&d, false);
     assert_served(&d);
     said = get(&d, "/a/b?c=d");
@@ -210,7 +209,6 @@ static void an_answer_may_come_later_from_another_thread(void **state)
     struct desk d;
     int fd;
 
-    (void)state;
     desk_open(&d, true);
     fd = dial(&d);
     assert_true(tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
@@ -227,7 +225,6 @@ static void other_methods_are_refused(void **state)
     struct http_server_stats stats;
     struct desk d;
 
-    (void)state;
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(methods); i++) {
         char request[200];
@@ -267,7 +264,6 @@ static void a_request_for_another_name_is_refused(void **state)
     };
     struct desk d;
 
-    (void)state;
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char request[200];
@@ -302,7 +298,6 @@ static void who_may_come_from_elsewhere_may_use_the_number_or_the_machines_name(
     char machine[256];
     struct http_host h;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         http_host_init(&h, rows[i].listened, NULL, 0);
         assert_int_equal(http_host_is_ours(&h, rows[i].host), rows[i].ours);
@@ -317,7 +312,6 @@ static void a_path_that_ends_in_an_escape_is_only_a_path(void **state)
     char path[400] = "/";
     struct desk d;
 
-    (void)state;
     desk_open(&d, false);
     for (size_t i = 0; i < 100; i++) {
         memcpy(path + 1 + 3 * i, "%41", 4); /* with its NUL */
@@ -347,7 +341,6 @@ static void what_is_no_request_ends_its_connection(void **state)
     };
     struct desk d;
 
-    (void)state;
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(requests); i++) {
         assert_null(strstr(ask_text(&d, requests[i]), " 200 "));
@@ -363,7 +356,6 @@ static void a_request_over_its_bound_ends_its_connection(void **state)
     struct desk d;
     int fd;
 
-    (void)state;
     desk_open(&d, false);
     memset(line, 'a', sizeof line);
     memcpy(line, "GET /", 5);
@@ -385,7 +377,6 @@ static void of_too_many_connections_the_oldest_goes(void **state)
     char text[64];
     struct desk d;
 
-    (void)state;
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
         fds[i] = dial(&d);
@@ -407,7 +398,6 @@ static void of_too_many_requests_the_last_is_told_to_come_again(void **state)
     char text[512];
     struct desk d;
 
-    (void)state;
     desk_open(&d, true);
     for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
         fds[i] = dial(&d);
@@ -427,7 +417,6 @@ static void clients_that_go_before_their_answer_do_no_harm(void **state)
 {
     struct desk d;
 
-    (void)state;
     desk_open(&d, true);
     for (size_t i = 0; i < 20; i++) {
         int fd = dial(&d);
@@ -447,7 +436,6 @@ static void connections_that_wait_do_not_keep_it_from_stopping(void **state)
     struct desk d;
     int fds[8];
 
-    (void)state;
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
         fds[i] = dial(&d);
@@ -467,7 +455,6 @@ static void changed_requests_are_answered_or_not_and_nothing_breaks(void **state
     uint32_t seed = 7;
     struct desk d;
 
-    (void)state;
     desk_open(&d, false);
     for (unsigned i = 0; i < 300; i++) {
         char request[sizeof whole];
@@ -491,7 +478,6 @@ static void an_address_in_use_is_told(void **state)
     struct desk d;
     char address[32];
 
-    (void)state;
     desk_open(&d, false);
     /* Not "localhost", which may be ::1, where the port is free. */
     (void)snprintf(address, sizeof address, "0.0.0.0:%u", http_server_port(d.http));
@@ -599,7 +585,6 @@ static void a_route_gives_method_path_parameters_headers_and_body(void **state)
     struct ticker k = {.due = 0};
     struct desk d;
 
-    (void)state;
     console_open(&d, &k);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const char *said = ask_text(&d, rows[i].request);
@@ -622,7 +607,6 @@ static void a_connection_may_have_several_requests(void **state)
     struct desk d;
     int fd;
 
-    (void)state;
     console_open(&d, &k);
     fd = dial(&d);
     assert_true(tell(fd, two, sizeof two - 1));
@@ -652,7 +636,6 @@ static void a_stream_sleeps_until_it_is_woken(void **state)
     struct desk d;
     int fd;
 
-    (void)state;
     fd = stream_begin(&d, &k);
     for (int i = 1; i <= 3; i++) {
         atomic_store(&k.due, i);
@@ -673,7 +656,6 @@ static void a_stream_that_sleeps_does_not_keep_it_from_stopping(void **state)
     struct desk d;
     int fd;
 
-    (void)state;
     fd = stream_begin(&d, &k);
     desk_close(&d);
     assert_true(atomic_load(&k.closed));

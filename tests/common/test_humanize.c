@@ -30,7 +30,6 @@ static void spans_sizes_and_shares_are_readable(void **state)
         {humanize_permille, 123, "12.3%"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct buf b;
 
@@ -67,7 +66,6 @@ static void text_from_outside_cannot_steer_the_terminal(void **state)
         {"e\u0301", "e\u0301"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct buf b;
 
@@ -80,7 +78,6 @@ static void text_from_outside_cannot_steer_the_terminal(void **state)
 
 static void hostile_texts_are_harmless_and_stay_so(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
         struct errmsg why = {""};
         struct buf b, again;
@@ -111,7 +108,6 @@ static void hostile_texts_are_harmless_and_stay_so(void **state)
 
 static void a_line_is_one_whatever_is_named_in_it(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
         char out[1024];
         FILE *f = tmpfile();
@@ -130,7 +126,6 @@ static void widths_are_columns_and_prefixes_never_split_a_character(void **state
 {
     static const char text[] = "a\u00e9\u20ac\U0001f600z"; /* the fourth is wide */
 
-    (void)state;
     assert_int_equal(humanize_width(text, strlen(text)), 6);
     assert_int_equal(humanize_prefix(text, strlen(text), 0), 0);
     assert_int_equal(humanize_prefix(text, strlen(text), 2), 3);
@@ -155,7 +150,6 @@ static void wide_and_combining_characters_have_their_width(void **state)
         {"\xff\xfe", 2},           /* no UTF-8: a byte, a column */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_int_equal(humanize_width(table[i].text, strlen(table[i].text)), table[i].width);
     }

@@ -43,7 +43,6 @@ static void text_always_parses_and_steers_no_terminal(void **state)
         {NULL, 0, "\"\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         json_t *j;
 
@@ -85,7 +84,6 @@ static void members_are_separated_and_nested(void **state)
     struct jsonw j;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     jsonw_init_buf(&j, &b);
     put_all(&j);
@@ -110,7 +108,6 @@ static void what_is_too_deep_is_left_out_whole(void **state)
     struct buf b;
     json_t *parsed;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     jsonw_init_buf(&j, &b);
     for (unsigned i = 0; i < JSONW_DEPTH + 5; i++) {
@@ -133,7 +130,6 @@ static void a_compact_document_has_no_spaces_and_short_escapes(void **state)
     struct jsonw j;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     jsonw_init_buf(&j, &b);
     j.compact = true;
@@ -157,7 +153,6 @@ static void bytes_that_are_not_utf_8_stay_visible(void **state)
                  {"caf\xe9 \"\xc3\xa9\"\n", "\"caf\\\\xe9 \\\"\xc3\xa9\\\"\\\\x0a\""},
                  {"", "\"\""}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct jsonw j;
         struct buf b;
@@ -181,7 +176,6 @@ static void a_real_number_shows_that_it_is_one(void **state)
         {NAN, "null"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct jsonw j;
         struct buf b;
@@ -213,7 +207,6 @@ static void milliseconds_are_rounded(void **state)
     };
     char text[JSONW_MS_TEXT];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_string_equal(jsonw_ms(text, table[i].ns, table[i].digits), table[i].text);
     }

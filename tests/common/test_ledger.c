@@ -22,7 +22,6 @@ static bool is_loss(const char *stage, const char *reason)
 
 static void what_went_through_is_no_loss_and_an_unknown_reason_is_one(void **state)
 {
-    (void)state;
     assert_false(is_loss("decode", "in"));
     assert_false(is_loss("decode", "unknown_class"));
     assert_true(is_loss("decode", "inner_ring_full"));
@@ -57,7 +56,6 @@ static void sums_end_where_nobody_believes_them(void **state)
                                        {str_make("uplink"), str_make("out"), UINT64_MAX},
                                        {str_make("uplink"), str_make("held"), 8}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_true(ledger_add(rows[i].sum, rows[i].count) == rows[i].add);
         assert_true(ledger_sub(rows[i].sum, rows[i].count) == rows[i].sub);
@@ -72,7 +70,6 @@ static void every_account_is_in_one_unit(void **state)
     const struct ledger_kind *all;
     size_t n = ledger_kinds(&all);
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         const struct ledger_kind *in = NULL;
 
@@ -90,7 +87,6 @@ static void every_row_stands_once_and_is_found(void **state)
     const struct ledger_kind *all;
     size_t n = ledger_kinds(&all);
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         assert_ptr_equal(kind_of(all[i].stage.p, all[i].reason.p), &all[i]);
         assert_int_equal(ledger_place(&all[i]), i);
@@ -109,7 +105,6 @@ static void looking_behind_the_last_kind_finds_the_same(void **state)
     const struct ledger_kind *all;
     size_t n = ledger_kinds(&all);
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         struct ledger_row row = {all[i].stage, all[i].reason, 1};
 
@@ -135,7 +130,6 @@ static void an_account_balances_when_all_that_came_in_is_accounted_for(void **st
         {str_make("uplink"), str_make("out"), 5},
     };
 
-    (void)state;
     assert_int_equal(ledger_balance(rows, COUNT_OF(rows), "spool"), 0);
     rows[2].count = 6;
     assert_int_equal(ledger_balance(rows, COUNT_OF(rows), "spool"), 1);
@@ -149,7 +143,6 @@ static void the_document_has_every_row(void **state)
     size_t n = ledger_kinds(&all), size;
     uint8_t *doc;
 
-    (void)state;
     assert_ok(os_read_file(&doc, &size, "docs/ledger.md", 1 << 20));
     for (size_t i = 0; i < n; i++) {
         const struct ledger_kind *k = &all[i];

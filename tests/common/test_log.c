@@ -14,7 +14,6 @@ static char *path;
 
 static int with_file(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     path = os_path_join(dir, "log");
     return path ? 0 : -1;
@@ -22,7 +21,6 @@ static int with_file(void **state)
 
 static int without_file(void **state)
 {
-    (void)state;
     log_close();
     mem_free(path);
     support_remove_dir(dir);
@@ -48,7 +46,6 @@ static void a_line_holds_level_module_event_and_values(void **state)
 {
     char value[64];
 
-    (void)state;
     assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
     log_line(LOG_DEBUG, "uplink", "quiet", "n=%d", 1);
     log_line(LOG_WARN, "uplink", "refused", "peer=%s n=%d", log_str(value, sizeof value, "a b\"\n"),
@@ -70,7 +67,6 @@ static void what_is_written_is_also_told(void **state)
 {
     char seen[100] = "";
 
-    (void)state;
     assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
     log_tee(on_line, seen);
     log_line(LOG_WARN, "agent", "level", "from=%s", "L2");
@@ -84,7 +80,6 @@ static void what_is_written_is_also_told(void **state)
 
 static void repeats_are_counted_not_written(void **state)
 {
-    (void)state;
     assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
     for (int i = 0; i < 50; i++) {
         log_line(LOG_INFO, "net", "again", "i=%d", i);
@@ -112,7 +107,6 @@ static void a_line_of_json_has_a_member_for_each_value(void **state)
     };
     char event[16];
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_ok(log_open(LOG_INFO, LOG_JSON, path));
         (void)snprintf(event, sizeof event, "case%zu", i);
@@ -123,7 +117,6 @@ static void a_line_of_json_has_a_member_for_each_value(void **state)
 
 static void json_lines_are_escaped(void **state)
 {
-    (void)state;
     assert_ok(log_open(LOG_INFO, LOG_JSON, path));
     log_line(LOG_INFO, "net", "json", "v=\"x\\y\"");
     assert_int_equal(
@@ -135,7 +128,6 @@ static void a_line_that_is_cut_still_ends_well(void **state)
 {
     char wild[1200], value[2400];
 
-    (void)state;
     for (size_t shift = 0; shift < 12; shift++) {
         assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
         memset(wild, 'x', shift);
@@ -156,7 +148,6 @@ static void no_value_steers_a_terminal(void **state)
 {
     char value[512];
 
-    (void)state;
     for (size_t i = 0; i < 4 * HOSTILE_TEXTS; i++) {
         const char *text = hostile_texts[i / 4];
         char event[32];
@@ -179,7 +170,6 @@ static void bytes_that_are_no_text_are_replaced(void **state)
 {
     char value[64];
 
-    (void)state;
     assert_ok(log_open(LOG_INFO, LOG_JSON, path));
     log_line(LOG_INFO, "net", "bytes", "v=%s",
              log_str(value, sizeof value,

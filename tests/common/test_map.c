@@ -12,7 +12,6 @@ static void every_key_keeps_its_value_while_the_map_grows(void **state)
 {
     struct map m = {0};
 
-    (void)state;
     assert_int_equal(map_get(&m, 0), 0);
     for (uint64_t i = 0; i < 5000; i++) {
         assert_int_equal(map_get(&m, key_of(i)), 0);
@@ -30,7 +29,6 @@ static void a_value_is_replaced_and_returned(void **state)
 {
     struct map m = {0};
 
-    (void)state;
     assert_ok(map_reserve(&m));
     assert_int_equal(map_put(&m, 7, 1), 0);
     assert_int_equal(map_put(&m, 7, UINT64_MAX), 1);
@@ -43,7 +41,6 @@ static void a_cleared_map_is_empty_and_keeps_its_memory(void **state)
 {
     struct map m = {0};
 
-    (void)state;
     map_clear(&m);
     for (uint64_t i = 1; i < 500; i++) {
         assert_ok(map_reserve(&m));
@@ -65,7 +62,6 @@ static void things_of_one_hash_are_told_apart_by_the_next_key(void **state)
     uint64_t hash = UINT64_MAX; /* of every thing; the next key is 0 */
     struct map m = {0};
 
-    (void)state;
     for (uint64_t thing = 1; thing < 40; thing++) {
         uint64_t key = hash, value;
 
@@ -87,7 +83,6 @@ static void the_map_survives_every_failing_allocation(void **state)
     struct map m = {0};
     long live = mem_live();
 
-    (void)state;
     for (uint64_t i = 1; i < 300; i++) {
         mem_fail_after(0);
         if (map_reserve(&m)) {

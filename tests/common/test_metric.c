@@ -6,7 +6,6 @@
 
 static void ids_are_unique_and_columns_fit_the_mask(void **state)
 {
-    (void)state;
     for (const struct metric *m = metric_next(NULL); m; m = metric_next(m)) {
         assert_ptr_equal(metric_by_id(m->id), m);
         assert_ptr_equal(metric_by_name(m->name), m);
@@ -37,7 +36,6 @@ static void names_that_code_uses_have_their_ids(void **state)
         {"agent.bytes_sent", M_AGENT_BYTES_SENT},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         assert_string_equal(metric_by_id(table[i].id)->name, table[i].name);
     }
@@ -47,7 +45,6 @@ static void the_forty_metrics_of_the_contract_come_first(void **state)
 {
     unsigned n = 0;
 
-    (void)state;
     for (unsigned id = 1; id <= 40; id++) {
         n += metric_by_id(id) != NULL;
     }
@@ -56,7 +53,6 @@ static void the_forty_metrics_of_the_contract_come_first(void **state)
 
 static void a_wrong_name_finds_the_likeliest(void **state)
 {
-    (void)state;
     assert_string_equal(metric_closest("cpu_tme"), "cpu_time");
     assert_string_equal(metric_closest("write_byte"), "write_bytes");
     assert_null(metric_closest("something_else_entirely"));

@@ -101,7 +101,6 @@ static void a_request_is_answered_and_its_sender_known(void **state)
     struct net_client *c = dial(net_server_port(s), agent);
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 4096);
     assert_ok(net_client_call(c, "hello", 5, LONG_NS, &reply));
     assert_string_equal(buf_cstr(&reply), "agent:hello");
@@ -142,7 +141,6 @@ static void threads_that_share_a_client_get_their_own_answers(void **state)
     struct caller k[4] = {{.c = c}, {.c = c}, {.c = c}, {.c = c}};
     struct os_thread *threads[4];
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         assert_ok(os_thread_start(&threads[i], "caller", call_many, &k[i]));
     }
@@ -169,7 +167,6 @@ static void a_call_that_is_not_answered_times_out(void **state)
     struct net_client *c = dial(net_server_port(s), agent);
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 4096);
     assert_ok(net_client_wait(c, LONG_NS, NULL));
     assert_err(net_client_call(c, "x", 1, 300 * CLK_MS, &reply), ERR_TIMEOUT);
@@ -190,7 +187,6 @@ static void a_request_outlives_its_server(void **state)
     struct buf reply;
     size_t n;
 
-    (void)state;
     buf_init(&reply, 4096);
     assert_ok(net_client_wait(c, LONG_NS, NULL));
     assert_err(net_client_call(c, "x", 1, 300 * CLK_MS, &reply), ERR_TIMEOUT);
@@ -229,7 +225,6 @@ static void a_lost_connection_ends_the_call_at_once(void **state)
     struct buf reply;
     int64_t begun = os_mono_ns();
 
-    (void)state;
     buf_init(&reply, 4096);
     stopping.server = start(hold, (void *)&stopping.held);
     c = dial(net_server_port(stopping.server), agent);
@@ -257,7 +252,6 @@ static void a_client_finds_a_server_that_comes_later(void **state)
                                    .on_request = echo};
     enum err e;
 
-    (void)state;
     buf_init(&reply, 4096);
     c = dial(port, agent);
     assert_ok(net_client_call(c, "1", 1, LONG_NS, &reply));
@@ -280,7 +274,6 @@ static void a_server_may_stop_while_clients_come_in(void **state)
 {
     enum { ROUNDS = 15, CLIENTS = 4 };
 
-    (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         struct net_server *s = start(echo, NULL);
         struct net_client *c[CLIENTS];
@@ -309,7 +302,6 @@ static void pauses_of_a_wary_client_grow_over_connections_of_no_use(void **state
     int64_t begun_ns = os_mono_ns(), end_ns = begun_ns + LONG_NS;
     int first = atomic_load(&joined);
 
-    (void)state;
     while (atomic_load(&joined) - first <= 40 && os_mono_ns() < end_ns) {
         (void)net_server_disconnect(s, "agent");
         os_sleep_ns(CLK_MS);
@@ -331,7 +323,6 @@ static void two_servers_cannot_share_a_port(void **state)
                                    .receive_max = 1024,
                                    .on_request = echo};
 
-    (void)state;
     assert_err(net_server_start(&second, &conf, &why), ERR_BUSY);
     assert_non_null(strstr(why.text, address));
     net_server_stop(s);
@@ -345,7 +336,6 @@ static void bad_addresses_are_refused_with_a_hint(void **state)
     struct net_client *c;
     struct errmsg why;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         conf.address = rows[i];
         assert_err(net_client_open(&c, &conf, &why), ERR_INVALID);
@@ -362,7 +352,6 @@ static void a_closed_port_is_told_as_such(void **state)
     struct net_client *c;
     struct errmsg why;
 
-    (void)state;
     net_server_stop(s);
     c = dial(port, agent);
     assert_err(net_client_wait(c, LONG_NS, &why), ERR_UNREACHABLE);
@@ -378,7 +367,6 @@ static void a_client_without_the_right_role_hears_why(void **state)
     struct buf reply;
     int before = atomic_load(&joined);
 
-    (void)state;
     buf_init(&reply, 100);
     assert_err(net_client_call(c, "x", 1, LONG_NS, &reply), ERR_TRUST);
     net_client_problem(c, &why);
@@ -399,7 +387,6 @@ static void a_client_without_a_server_name_is_not_made(void **state)
     struct tls_config *t;
     struct errmsg why;
 
-    (void)state;
     snprintf(ca, sizeof ca, "%s/ca.pem", certs_dir(pki));
     assert_err(tls_config_load(&t, &conf, false, &why), ERR_INVALID);
 }
@@ -442,7 +429,6 @@ static void a_subscriber_gets_its_topic_only(void **state)
     struct net_sub *s = subscribe(net_pub_port(p), subscriber, "event/");
     struct buf out;
 
-    (void)state;
     buf_init(&out, 1024);
     assert_ok(net_sub_wait(s, LONG_NS, NULL));
     while (net_pub_subscribers(p) == 0) {
@@ -472,7 +458,6 @@ static void messages_handed_over_together_arrive_one_by_one_and_in_order(void **
     struct str list[MESSAGES];
     struct buf out;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bytes; i++) {
         bytes[i] = (uint8_t)(i * 31 + i / 251);
     }
@@ -510,7 +495,6 @@ static void a_client_at_the_wrong_port_is_told_so(void **state)
     struct net_sub *sub;
     struct errmsg why;
 
-    (void)state;
     assert_ok(net_server_start(&s, &conf, NULL));
     sub = subscribe(net_server_port(s), subscriber, "");
     assert_err(net_sub_wait(sub, LONG_NS, &why), ERR_UNREACHABLE);
@@ -527,7 +511,6 @@ static void a_scoped_subscriber_is_refused_and_told(void **state)
     struct errmsg why;
     enum err e;
 
-    (void)state;
     /* The alert may be lost when the server's end is closed first: the next attempt hears it. */
     do {
         os_sleep_ns(CLK_MS);
@@ -553,7 +536,6 @@ static void a_server_that_cannot_start_leaves_nothing(void **state)
     struct net_server *s = NULL;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         assert_true(n < 100);
         mem_fail_after(n);
@@ -570,7 +552,6 @@ static void a_client_that_cannot_open_leaves_nothing(void **state)
     struct net_client *c = NULL;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         assert_true(n < 100);
         mem_fail_after(n);
@@ -585,7 +566,6 @@ static int set_up(void **state)
 {
     struct pki_issue what = {.use = PKI_SUBSCRIBE, .name = "scoped", .scope = "web-*"};
 
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     agent = certs_tls(pki, PKI_AGENT, "agent");

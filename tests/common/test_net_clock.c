@@ -45,7 +45,6 @@ static void limits_of_time_do_not_move_with_the_wall_clock(void **state)
 {
     static const int steps[] = {HOUR_S, -HOUR_S};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(steps); i++) {
         struct net_client *c = net_rig_dial("127.0.0.1:1", agent);
         struct net_call *patient = begin(c, 20 * CLK_S), *brief;
@@ -73,7 +72,6 @@ static void limits_of_time_do_not_move_with_the_wall_clock(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     agent = certs_tls(pki, PKI_AGENT, "agent");
     return 0;

@@ -48,7 +48,6 @@ static void a_connection_whose_other_side_vanished_ends_within_two_minutes(void 
     struct net_rig g;
     int fd, idle_s, ask_s;
 
-    (void)state;
     net_rig_start(&g, &conf);
     c = net_rig_dial(g.address, agent);
     assert_ok(net_client_wait(c, NET_RIG_LONG_NS, NULL));
@@ -91,7 +90,6 @@ static void who_dials_into_nothing_begins_anew_soon(void **state)
     struct net_client *c;
     int fds[4];
 
-    (void)state;
     full_listener(fds, address, sizeof address);
     begun_ns = os_mono_ns();
     c = net_rig_dial(address, agent);
@@ -109,7 +107,6 @@ static void who_dials_into_nothing_begins_anew_soon(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     agent = certs_tls(pki, PKI_AGENT, "agent");

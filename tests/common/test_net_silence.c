@@ -102,7 +102,6 @@ static void who_leaves_while_all_are_busy_is_missed(void **state)
     struct rig g;
     struct raw_peer *busy, *gone;
 
-    (void)state;
     rig_start(&g);
     busy = raw_agent(&g);
     assert_non_null(busy);
@@ -143,7 +142,6 @@ static void handshakes_under_way_are_counted(void **state)
     int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;
     size_t n = 0;
 
-    (void)state;
     rig_start_with(&g, 2);
     for (size_t i = 0; net_rig_stats(&g.net).crowded == 0; i = (i + 1) % COUNT_OF(held)) {
         assert_true(os_mono_ns() < until_ns);
@@ -175,7 +173,6 @@ static void the_oldest_connection_of_a_certificate_makes_way(void **state)
     struct rig g;
     struct raw_peer *p[4];
 
-    (void)state;
     rig_start_with(&g, 0);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
         p[i] = raw_agent(&g);
@@ -205,7 +202,6 @@ static void all_certificates_of_a_host_count_together(void **state)
     struct uuid host;
     struct rig g;
 
-    (void)state;
     assert_ok(uuid_random(&host));
     for (size_t i = 0; i < 3; i++) {
         const struct pki_issue what = {
@@ -244,7 +240,6 @@ static void strangers_that_stay_make_way(void **state)
     struct raw_peer *p[4];
     struct rig g;
 
-    (void)state;
     memset(&g, 0, sizeof g);
     net_rig_start(&g.net, &conf);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
@@ -301,7 +296,6 @@ static void both_ends_find_out_when_the_other_lost_its_power(void **state)
     int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;
     struct net_client *c;
 
-    (void)state;
     rig_start(&g);
     snprintf(address, sizeof address, "127.0.0.1:%u", net_server_port(g.net.server));
     assert_ok(net_client_open(&c, &conf, NULL));
@@ -378,7 +372,6 @@ static void handshakes_that_do_not_go_on_are_given_up(void **state)
     struct errmsg why = {""};
     int64_t begun_ns = os_mono_ns();
 
-    (void)state;
     rig_start(&g);
     assert_ok(raw_peer_connect(&mute, net_server_port(g.net.server)));
     assert_ok(raw_peer_connect(&half, net_server_port(g.net.server)));
@@ -421,7 +414,6 @@ static void hanging_up_ends_what_is_under_way(void **state)
     struct waiting w[2] = {{.client = c}, {.client = c, .calls = true}};
     int64_t begun_ns = os_mono_ns();
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(w); i++) {
         assert_ok(os_thread_start(&threads[i], "waiting", wait_or_call, &w[i]));
     }
@@ -440,7 +432,6 @@ static void hanging_up_ends_what_is_under_way(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     agent = certs_tls(pki, PKI_AGENT, "agent");

@@ -26,7 +26,6 @@ static void options_operands_and_values_are_told_apart(void **state)
     const char *hosts[4];
     char **operands;
 
-    (void)state;
     assert_ok(opt_parse(&a, &cmd, COUNT_OF(argv), argv, NULL));
     assert_int_equal(opt_values(a, "host", hosts, 4), 2);
     assert_string_equal(hosts[0], "a");
@@ -54,7 +53,6 @@ static void wrong_options_are_refused_with_a_suggestion(void **state)
         {"-x", "unknown option -x"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         char *argv[] = {table[i].word};
         struct opt_args *a;
@@ -77,7 +75,6 @@ static void the_same_table_prints_help_completion_and_manual(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     opt_print_help(&b, &cmd);
     assert_non_null(strstr(buf_cstr(&b), "-n, --count N"));
@@ -98,7 +95,6 @@ static void a_command_of_commands_completes_them_first(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     opt_completion_bash(&b, &program);
     assert_non_null(strstr(buf_cstr(&b), "'') words='outer top'"));
@@ -147,7 +143,6 @@ static void values_are_checked_by_what_the_table_says(void **state)
         {"[bash|zsh]", "fish", "is not bash or zsh"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct opt_takes takes;
         struct errmsg why = {""};
@@ -190,7 +185,6 @@ static void numbers_are_decimal_or_hexadecimal(void **state)
         {"1 ", 99, 0, ERR_INVALID},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         uint64_t n = 77;
 
@@ -207,7 +201,6 @@ static void a_word_is_known_by_its_place_in_the_table(void **state)
     char *argv[] = {"--as", "rate"}, *number[] = {"-a", "7"};
     struct opt_args *a;
 
-    (void)state;
     assert_ok(opt_parse(&a, &order, COUNT_OF(argv), argv, NULL));
     assert_int_equal(opt_word(a, &order, "as", 0), 2);
     assert_int_equal(opt_word(a, &order, "group", 9), 9); /* not given */
@@ -228,7 +221,6 @@ static void operands_are_counted_and_checked(void **state)
                  {"[FILE]", 2, false}, {"FILE...", 2, true}, {"N|all...", 2, false}};
     char *argv[] = {"a", "b"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         const struct opt_command c = {.program = "prog", .operands = table[i].operands};
         struct opt_args *a = NULL;
@@ -249,7 +241,6 @@ static void notes_are_what_follows_the_examples(void **state)
                  {"  prog top\n\nMore.\n", "More.\n"},
                  {"\nMore.\n", "More.\n"}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         const struct opt_command c = {.examples = table[i].text};
 
@@ -270,7 +261,6 @@ static void only_likely_names_are_suggested(void **state)
     } table[] = {
         {"tpo", "top"}, {"hots", "host"}, {"cpu_tiem", "cpu_time"}, {"abc", NULL}, {"x", NULL}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         const char *closest = opt_closest(table[i].word, names, COUNT_OF(names));
 
@@ -288,7 +278,6 @@ static void every_failing_allocation_is_survived(void **state)
     char *argv[] = {"--host", "a", "b"};
     long live = mem_live();
 
-    (void)state;
     for (long n = 0; n < 3; n++) {
         struct opt_args *a;
 

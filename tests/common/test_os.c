@@ -138,7 +138,6 @@ static void threads_meet_at_a_condition(void **state)
     struct meeting w = {0};
     struct os_thread *t[4];
 
-    (void)state;
     assert_ok(os_mutex_create(&w.m));
     assert_ok(os_cond_create(&w.c, w.m));
     for (size_t i = 0; i < COUNT_OF(t); i++) {
@@ -177,7 +176,6 @@ static void one_thread_steps_back_and_no_other(void **state)
     struct os_thread *t;
     struct place p;
 
-    (void)state;
     assert_ok(os_thread_start(&t, "place", step_back, &p));
     os_thread_join(t);
     assert_false(p.before);
@@ -192,7 +190,6 @@ static void the_host_is_known(void **state)
     uint8_t one[16], two[16], random[16] = {0}, zero[16] = {0};
     int64_t before = os_mono_ns();
 
-    (void)state;
     assert_ok(os_host_name(name, sizeof name));
     assert_true(name[0] != '\0');
     assert_ok(os_boot_id(one));
@@ -211,7 +208,6 @@ static void resident_memory_follows_what_is_touched(void **state)
     size_t n = 24u << 20;
     volatile uint8_t *p = mem_alloc(n);
 
-    (void)state;
     assert_non_null((void *)(uintptr_t)p);
     os_prefer_large_pages((void *)(uintptr_t)p, n);
     for (size_t i = 0; i < n; i += 1024) {
@@ -235,7 +231,6 @@ static void a_trimmed_heap_gives_back_what_was_freed(void **state)
     static void *all[N];
     int64_t full, left;
 
-    (void)state;
     for (size_t i = 0; i < N; i++) {
         all[i] = mem_alloc(BYTES);
         assert_non_null(all[i]);
@@ -267,7 +262,6 @@ static void a_steady_heap_gives_large_blocks_back_at_once(void **state)
     void *larger = mem_alloc(16 << 20);
     int64_t full, left;
 
-    (void)state;
     assert_non_null(larger);
     os_steady_heap();
     mem_free(larger);

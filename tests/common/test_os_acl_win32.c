@@ -144,7 +144,6 @@ static void only_owner_self_system_administrators_and_services_are_trusted(void 
         {{EVERYBODY, FILE_ALL_ACCESS, 0, true}, ERR_OK},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct entry both[] = {{SYSTEM, FILE_ALL_ACCESS, 0, false}, rows[i].entry};
 
@@ -160,7 +159,6 @@ static void an_empty_list_is_private_and_none_is_not(void **state)
     BYTE user[SECURITY_MAX_SID_SIZE];
     static const struct who bob = BOB;
 
-    (void)state;
     assert_ok(judge(NULL, 0));
     sid_of(user, &bob);
     assert_true(InitializeSecurityDescriptor(&sd, SECURITY_DESCRIPTOR_REVISION));
@@ -175,7 +173,6 @@ static void what_is_made_private_is_found_private(void **state)
     BYTE user[SECURITY_MAX_SID_SIZE];
     static const struct who stranger = {5, {21, 9, 9, 9, 9}};
 
-    (void)state;
     assert_ok(os_acl_private(&acl));
     sid_of(user, &stranger); /* the list names whom we run as */
     assert_err(os_acl_judge(&acl.descriptor, user), ERR_ACCESS);
@@ -191,7 +188,6 @@ static void a_key_opened_to_others_is_refused(void **state)
     static const struct who everybody = EVERYBODY;
     SECURITY_DESCRIPTOR sd;
 
-    (void)state;
     path = os_path_join(support_temp_dir(dir, sizeof dir), "key");
     assert_err(os_check_private(path), ERR_NOTFOUND);
     assert_ok(os_write_file(path, "x", 1, true));
@@ -210,7 +206,6 @@ static void a_key_opened_to_others_is_refused(void **state)
 
 static void a_read_only_disk_is_no_matter_of_rights(void **state)
 {
-    (void)state;
     SetLastError(ERROR_WRITE_PROTECT);
     assert_string_equal(err_text(os_win32_last_error()), "the disk is read-only");
     SetLastError(ERROR_ACCESS_DENIED);

@@ -56,7 +56,6 @@ static void nice_rises_by_ten_once_and_wakes_of_the_thread_interrupt_nobody(void
     int own = getpriority(PRIO_PROCESS, (id_t)getpid());
     struct seen s = run(0);
 
-    (void)state;
     assert_int_equal(s.once, least(own + STEP, MOST));
     assert_int_equal(s.twice, s.once);
     assert_int_equal(s.class, SCHED_BATCH);
@@ -68,7 +67,6 @@ static void a_thread_that_stands_further_back_stays_there(void **state)
 {
     struct seen s = run(MOST);
 
-    (void)state;
     assert_int_equal(s.once, MOST);
     assert_int_equal(s.twice, MOST);
 }
@@ -95,7 +93,6 @@ static void a_pipe_is_read_and_waited_for_no_longer_than_it_is_worth(void **stat
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     (void)snprintf(path, sizeof path, "%s/pipe", dir);
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -114,7 +111,6 @@ static void a_pipe_is_read_and_waited_for_no_longer_than_it_is_worth(void **stat
 
 static void a_read_only_disk_is_no_matter_of_rights(void **state)
 {
-    (void)state;
     assert_string_equal(err_text(os_posix_err(EROFS)), "the disk is read-only");
     assert_err(os_posix_err(EACCES), ERR_ACCESS);
     assert_err(os_posix_err(EPERM), ERR_ACCESS);

@@ -62,7 +62,6 @@ static void assert_heard(const struct manager *m, const char *expected)
 
 static void a_message_arrives_as_one_datagram(void **state)
 {
-    (void)state;
     for (int abstract = 0; abstract < 2; abstract++) {
         struct manager m = manager_open(abstract);
 
@@ -77,7 +76,6 @@ static void a_message_that_is_too_long_is_cut(void **state)
     struct manager m = manager_open(false);
     char text[2 * OS_NOTIFY_MAX], cut[OS_NOTIFY_MAX];
 
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
     memcpy(cut, text, sizeof cut - 1);
@@ -92,7 +90,6 @@ static void nobody_and_nonsense_are_no_address(void **state)
     static const char *const addresses[] = {"", "@", "/", "relative", "/no/such/socket"};
     char long_path[400];
 
-    (void)state;
     unsetenv("NOTIFY_SOCKET");
     os_notify("READY=1");
     for (size_t i = 0; i < COUNT_OF(addresses); i++) {
@@ -123,7 +120,6 @@ static void the_watchdog_is_asked_for_this_process_alone(void **state)
     struct manager m = manager_open(false);
     char pid[32];
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         setenv("WATCHDOG_USEC", table[i].us, 1);
         assert_int_equal(os_notify_watchdog_ns(), table[i].expected_ns);

@@ -36,7 +36,6 @@ static void names_follow_their_rule(void **state)
         {NULL, false},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(pki_name_ok(rows[i].name), rows[i].ok);
     }
@@ -50,7 +49,6 @@ static void a_new_name_is_nothing_else(void **state)
         "deadbeef", "20240115"};
     static const char *const right[] = {"a", "a-", ".a", "a.b", "beef", "deadbeef-1", "g2345678"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         assert_non_null(pki_name_wrong(wrong[i], false));
     }
@@ -66,7 +64,6 @@ static void uses_are_read_by_name(void **state)
 {
     enum pki_use use = PKI_ADMIN;
 
-    (void)state;
     assert_ok(pki_authority_use(&use, "collector"));
     assert_int_equal(use, PKI_COLLECTOR);
     assert_ok(pki_authority_use(&use, "agent"));
@@ -84,7 +81,6 @@ static void an_agent_certificate_carries_role_and_host(void **state)
     struct tls_config *t;
     int64_t now = os_utc_ns();
 
-    (void)state;
     certs_issue_as(c, &what);
     id = identity(c, "web-01", false, &t);
     assert_string_equal(id.name, "web-01");
@@ -104,7 +100,6 @@ static void agents_get_a_random_identity_when_none_is_given(void **state)
     struct tls_config *t1, *t2;
     struct net_identity a, b;
 
-    (void)state;
     certs_issue(c, PKI_AGENT, "a");
     certs_issue(c, PKI_AGENT, "b");
     a = identity(c, "a", false, &t1);
@@ -124,7 +119,6 @@ static void a_scope_travels_in_the_certificate(void **state)
     struct net_identity id;
     struct tls_config *t;
 
-    (void)state;
     certs_issue_as(c, &what);
     id = identity(c, "ops", false, &t);
     assert_int_equal(id.roles, NET_QUERY);
@@ -143,7 +137,6 @@ static void certificates_serve_one_side_only(void **state)
     struct errmsg why;
     struct tls_config *t;
 
-    (void)state;
     certs_issue_as(c, &what);
     certs_issue(c, PKI_AGENT, "a1");
     t = certs_load(c, "c1", c, true);
@@ -180,7 +173,6 @@ static void impossible_wishes_are_refused(void **state)
     struct certs *c = certs_create();
     struct errmsg why;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct pki_issue what = rows[i];
 
@@ -202,7 +194,6 @@ static void nothing_is_overwritten(void **state)
         .use = PKI_AGENT, .name = "a", .now_ns = os_utc_ns(), .life_ns = CLK_S};
     struct errmsg why;
 
-    (void)state;
     assert_err(pki_authority_init(certs_dir(c), "again", os_utc_ns(), CLK_S, &why), ERR_EXISTS);
     certs_issue(c, PKI_AGENT, "a");
     assert_err(pki_authority_issue(certs_dir(c), &what, certs_path(c, "a", ".pem"),
@@ -221,7 +212,6 @@ static void a_missing_authority_is_said_with_its_remedy(void **state)
         .use = PKI_AGENT, .name = "a", .now_ns = os_utc_ns(), .life_ns = CLK_S};
     struct errmsg why;
 
-    (void)state;
     assert_err(
         pki_authority_issue("/nonexistent/pki", &what, "/nonexistent/a", "/nonexistent/b", &why),
         ERR_NOTFOUND);
@@ -232,7 +222,6 @@ static void private_keys_are_readable_by_the_owner_only(void **state)
 {
     struct certs *c = certs_create();
 
-    (void)state;
     certs_issue(c, PKI_AGENT, "a");
     assert_ok(os_check_private(certs_path(c, "ca", ".key")));
     assert_ok(os_check_private(certs_path(c, "a", ".key")));
@@ -248,7 +237,6 @@ static void running_out_of_memory_leaves_no_file_behind(void **state)
     enum err e = ERR_NOMEM;
     long live;
 
-    (void)state;
     certs_path(c, "x", ".pem"); /* its memory is taken now */
     certs_path(c, "x", ".pem");
     live = mem_live();

@@ -19,7 +19,6 @@ static void a_file_gives_back_what_was_wrapped(void **state)
     struct buf pem, back;
     char dir[256], path[300];
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     for (size_t n = 1; n < sizeof der; n += 33) {
         memset(der, (int)n, n);
@@ -49,7 +48,6 @@ static void other_files_are_told_apart(void **state)
     struct buf der;
     char dir[256], path[300];
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     buf_init(&der, PKI_FILE_MAX);
     snprintf(path, sizeof path, "%s/none.pem", dir);

@@ -70,7 +70,6 @@ static void a_request_becomes_the_certificate_that_the_signer_decided(void **sta
     struct pki_issue what = agent();
     struct net_identity who;
 
-    (void)state;
     rig_open(&r);
     assert_ok(sign(&r, &what, r.csr.p, r.csr.n));
     assert_ok(tls_cert_parse(&who, r.out.p, r.out.n));
@@ -90,7 +89,6 @@ static void key_and_certificate_of_a_request_make_a_client(void **state)
     struct tls_config *t;
     struct buf pem;
 
-    (void)state;
     rig_open(&r);
     assert_ok(sign(&r, &what, r.csr.p, r.csr.n));
     assert_ok(pki_key_save(r.key, certs_path(r.certs, "web-01", ".key"), &why));
@@ -124,7 +122,6 @@ static void nothing_that_a_request_asks_for_is_given(void **state)
     uint8_t *csr;
     size_t n;
 
-    (void)state;
     rig_open(&r); /* it asks for a CA, for role admin and the collector's name */
     assert_ok(os_read_file(&csr, &n, "tests/common/fixtures/request-greedy.der", 4096));
     assert_ok(sign(&r, &what, csr, n));
@@ -151,7 +148,6 @@ static void requests_of_other_kinds_are_refused(void **state)
     struct rig r;
     struct pki_issue what = agent();
 
-    (void)state;
     rig_open(&r);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint8_t *csr;
@@ -169,7 +165,6 @@ static void every_shorter_or_longer_request_is_refused(void **state)
     struct rig r;
     struct pki_issue what = agent();
 
-    (void)state;
     rig_open(&r);
     for (size_t n = 0; n < r.csr.n; n++) {
         uint8_t *cut = mem_dup(r.csr.p, n);
@@ -187,7 +182,6 @@ static void a_request_changed_anywhere_is_refused(void **state)
     struct rig r;
     struct pki_issue what = agent();
 
-    (void)state;
     rig_open(&r);
     for (size_t i = 0; i < r.csr.n; i++) {
         r.csr.p[i] ^= 0x04;
@@ -205,7 +199,6 @@ static void no_certificate_outlives_its_authority(void **state)
     struct net_identity who;
     int64_t end;
 
-    (void)state;
     rig_open(&r);
     end = pki_authority_not_after_ns(r.authority);
     what.life_ns = 1000 * 86400 * CLK_S;
@@ -233,7 +226,6 @@ static void a_proof_shows_the_old_key_whatever_the_certificates_age(void **state
     static const int64_t ages[] = {0, 3600 * CLK_S, 400 * 86400 * CLK_S, -3600 * CLK_S / 2};
     struct rig r;
 
-    (void)state;
     rig_open(&r);
     for (size_t i = 0; i < COUNT_OF(ages); i++) {
         struct buf der, signature;
@@ -264,7 +256,6 @@ static void a_proof_needs_this_authority_and_this_key(void **state)
     struct buf der, signature;
     struct pki_key *other;
 
-    (void)state;
     rig_open(&r);
     rig_open(&foreign);
     buf_init(&der, 4096);
@@ -305,7 +296,6 @@ static void a_key_is_read_as_it_was_saved(void **state)
     struct errmsg why;
     const char *path;
 
-    (void)state;
     rig_open(&r);
     buf_init(&der, 4096);
     buf_init(&signature, 256);
@@ -335,7 +325,6 @@ static void an_authority_is_known_by_its_pin(void **state)
     const void *p;
     size_t n;
 
-    (void)state;
     rig_open(&r);
     rig_open(&foreign);
     buf_init(&der, 4096);
@@ -363,7 +352,6 @@ static void openers_survive_running_out_of_memory(void **state)
     enum err e = ERR_NOMEM;
     long live;
 
-    (void)state;
     rig_open(&r);
     snprintf(path, sizeof path, "%s/ca.key", certs_dir(r.certs));
     live = mem_live();

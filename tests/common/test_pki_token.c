@@ -25,7 +25,6 @@ static void a_token_is_read_as_it_was_written(void **state)
     struct pki_token t = example(), seen;
     char text[PKI_TOKEN_TEXT];
 
-    (void)state;
     assert_ok(pki_token_parse(&seen, pki_token_format(text, &t)));
     assert_memory_equal(&seen, &t, sizeof t);
     assert_int_equal(strlen(text), PKI_TOKEN_TEXT - 1);
@@ -42,7 +41,6 @@ static void every_shorter_text_is_no_token(void **state)
     struct pki_token t = example(), seen, none;
     char text[PKI_TOKEN_TEXT + 1];
 
-    (void)state;
     memset(&seen, 0, sizeof seen);
     memset(&none, 0, sizeof none);
     (void)pki_token_format(text, &t);
@@ -62,7 +60,6 @@ static void every_wrong_letter_is_noticed(void **state)
     struct pki_token t = example(), seen;
     char text[PKI_TOKEN_TEXT];
 
-    (void)state;
     (void)pki_token_format(text, &t);
     for (size_t i = 0; text[i]; i++) {
         char right = text[i];

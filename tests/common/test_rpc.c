@@ -195,7 +195,6 @@ static void a_call_is_answered_with_payload_and_cursor(void **state)
     struct rpc_result result;
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 1 << 20);
     assert_ok(rpc_client_call(c, RPC_QUERY_TOP, FRAME_RAW, "hello", 5, LONG_NS, &reply, &result));
     assert_string_equal(buf_cstr(&reply), "query:hello");
@@ -214,7 +213,6 @@ static void a_refusal_carries_code_words_and_pause(void **state)
     struct rpc_client *c = dial(s, query);
     struct rpc_result result;
 
-    (void)state;
     assert_err(call(c, RPC_QUERY_HOSTS, &result), ERR_REFUSED);
     assert_int_equal(result.code, RPC_NOT_FOUND);
     assert_string_equal(result.message, "no host is called x");
@@ -230,7 +228,6 @@ static void a_method_is_for_its_roles_and_must_exist(void **state)
     struct rpc_server *s = start(1, 8);
     struct rpc_client *c = dial(s, subscriber);
 
-    (void)state;
     assert_refused(c, RPC_QUERY_HOSTS, RPC_NOT_FOUND);
     assert_refused(c, RPC_QUERY_TOP, RPC_PERMISSION_DENIED);
     assert_refused(c, "procfleet.v1.Query/Nothing", RPC_UNIMPLEMENTED);
@@ -247,7 +244,6 @@ static void an_answer_may_come_later_from_another_thread(void **state)
     struct rpc_result result;
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 100);
     atomic_store(&kept, NULL);
     assert_err(rpc_client_call(c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, CLK_S, &reply, &result),
@@ -271,7 +267,6 @@ static void a_call_outlives_its_server(void **state)
     struct buf reply;
     size_t n;
 
-    (void)state;
     buf_init(&reply, 100);
     atomic_store(&kept, NULL);
     assert_err(rpc_client_call(c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, CLK_S, &reply, NULL),
@@ -312,7 +307,6 @@ static void work_ends_with_its_callers_patience(void **state)
     struct rpc_result result = {0};
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 100);
     assert_true(rpc_client_call(c, RPC_QUERY_COVERAGE, FRAME_RAW, "x", 1, 200 * CLK_MS, &reply,
                                 &result) != ERR_OK);
@@ -331,7 +325,6 @@ static void a_stop_does_not_wait_for_work(void **state)
     struct os_thread *caller;
     int64_t begin_ns;
 
-    (void)state;
     atomic_store(&at_work, 0);
     assert_ok(os_thread_start(&caller, "caller", call_coverage_for_long, &k));
     while (atomic_load(&at_work) == 0) {
@@ -369,7 +362,6 @@ static void a_full_queue_asks_callers_to_come_back(void **state)
     struct os_thread *threads[CALLERS];
     int through = 0, busy = 0;
 
-    (void)state;
     atomic_store(&gate.open, false);
     atomic_store(&gate.inside, 0);
     for (size_t i = 0; i < CALLERS; i++) {
@@ -422,7 +414,6 @@ static void one_holder_keeps_no_other_waiting(void **state)
     atomic_int finished = 0;
     int through[2] = {0, 0};
 
-    (void)state;
     atomic_store(&gate.open, false);
     atomic_store(&gate.inside, 0);
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
@@ -471,7 +462,6 @@ static void nobody_is_worked_for_longer_than_the_limit(void **state)
     struct rpc_call *late;
     int64_t left_ns;
 
-    (void)state;
     atomic_store(&kept, NULL);
     assert_ok(os_thread_start(&caller, "caller", call_events_for_an_hour, &k));
     while ((late = atomic_load(&kept)) == NULL) {
@@ -496,7 +486,6 @@ static void work_whose_time_is_gone_is_not_begun(void **state)
     struct os_thread *first;
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 100);
     atomic_store(&gate.open, false);
     atomic_store(&gate.inside, 0);
@@ -533,7 +522,6 @@ static void packed_payloads_are_undone_up_to_the_limit(void **state)
     struct rpc_server *s = start(1, 8);
     struct rpc_client *c = dial(s, query);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         size_t bound = ZSTD_compressBound(rows[i].raw);
         uint8_t *raw = mem_zalloc(rows[i].raw), *packed = mem_alloc(bound);
@@ -565,7 +553,6 @@ static void payloads_that_are_not_what_they_say_are_refused(void **state)
     struct rpc_result result;
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 1 << 20);
     assert_err(rpc_client_call(c, RPC_QUERY_TOP, FRAME_ZSTD, unsized, sizeof unsized, LONG_NS,
                                &reply, &result),
@@ -590,7 +577,6 @@ static void a_batch_goes_on_as_it_stands(void **state)
     struct rpc_client *c = dial(s, query);
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 1 << 20);
     assert_ok(rpc_client_call(c, RPC_INGEST_PUSH, FRAME_ZSTD, "opaque", 6, LONG_NS, &reply, NULL));
     assert_string_equal(buf_cstr(&reply), "query:opaque");
@@ -628,7 +614,6 @@ static void foreign_frames_are_told_or_dropped(void **state)
     struct rpc_client *honest = dial(s, query);
     struct frame_reply h;
 
-    (void)state;
     assert_ok(net_client_open(&c, &conf, NULL));
     assert_ok(raw_call(c, other_version, sizeof other_version, LONG_NS, &h));
     assert_int_equal(h.code, RPC_FAILED_PRECONDITION);
@@ -651,7 +636,6 @@ static void a_method_is_found_by_its_number_too(void **state)
     struct frame_reply h;
     struct buf frame;
 
-    (void)state;
     buf_init(&frame, 1000);
     assert_ok(frame_put_request(&frame, &request, NULL, 0));
     assert_ok(net_client_open(&c, &conf, NULL));
@@ -671,7 +655,6 @@ static void only_methods_of_the_protocol_can_be_offered(void **state)
     struct rpc_server *s;
     struct errmsg why;
 
-    (void)state;
     conf.methods = bad;
     conf.n_methods = 1;
     assert_err(rpc_server_start(&s, &conf, &why), ERR_INVALID);
@@ -690,7 +673,6 @@ static void method_numbers_are_fixed_and_distinct(void **state)
     struct rpc_server *s = start(1, 1);
     size_t n = rpc_server_methods(s, names, ids, COUNT_OF(methods));
 
-    (void)state;
     assert_int_equal(n, COUNT_OF(methods));
     for (size_t i = 0; i < n; i++) {
         assert_string_equal(names[i], methods[i].name);
@@ -710,7 +692,6 @@ static void a_server_that_cannot_start_leaves_nothing(void **state)
     struct rpc_server *s = NULL;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         assert_true(n < 200);
         mem_fail_after(n);
@@ -723,7 +704,6 @@ static void a_server_that_cannot_start_leaves_nothing(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     query = certs_tls(pki, PKI_QUERY, "query");
@@ -753,7 +733,6 @@ static void assert_workers_are(bool background, const char *place)
 
 static void workers_give_way_where_that_is_asked_for(void **state)
 {
-    (void)state;
     assert_workers_are(true, "behind");
     assert_workers_are(false, "beside");
 }

@@ -144,7 +144,6 @@ static void several_calls_are_under_way_and_end_in_any_order(void **state)
     struct buf reply;
     int64_t took_ns = 0;
 
-    (void)state;
     buf_init(&reply, 4096);
     for (char i = 0; i < SEVERAL; i++) {
         more[(int)i] = begin(c, RPC_QUERY_TOP, (char[]){(char)('a' + i), 0}, LONG_NS);
@@ -172,7 +171,6 @@ static void a_call_ends_when_its_time_is_over(void **state)
     struct rpc_client *c = dial(rpc_server_port(s));
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 4096);
     assert_ok(rpc_client_wait(c, LONG_NS, NULL));
     assert_err(finish(begin(c, RPC_QUERY_EVENTS, "x", 30 * CLK_MS), &reply), ERR_TIMEOUT);
@@ -191,7 +189,6 @@ static void a_call_ends_with_its_connection_and_the_next_one_is_another(void **s
     struct buf reply;
     uint64_t first;
 
-    (void)state;
     buf_init(&reply, 4096);
     assert_int_equal(rpc_client_connection(c), 0);
     assert_ok(rpc_client_wait(c, LONG_NS, NULL));
@@ -218,7 +215,6 @@ static void hanging_up_ends_calls_at_every_stage(void **state)
     struct rpc_pending *sent = begin(c, RPC_QUERY_EVENTS, "x", LONG_NS), *unsent, *none;
     struct buf reply;
 
-    (void)state;
     buf_init(&reply, 4096);
     wait_kept(1);
     rpc_client_hang_up(c);
@@ -269,7 +265,6 @@ static void whoever_watches_hears_of_connections(void **state)
     char address[32];
     unsigned n;
 
-    (void)state;
     (void)snprintf(address, sizeof address, "127.0.0.1:%u", rpc_server_port(s));
     assert_ok(rpc_client_wait(c, LONG_NS, NULL));
     rpc_client_watch(c, ring, &bell);
@@ -322,7 +317,6 @@ static void ring_or_be_late(void *ctx)
 
 static void nobody_is_told_after_the_close(void **state)
 {
-    (void)state;
     for (int i = 0; i < 30; i++) {
         struct os_thread *thread;
         struct rpc_client *c;
@@ -357,7 +351,6 @@ static void beginning_survives_every_failing_allocation(void **state)
     enum err e = ERR_NOMEM;
     long n;
 
-    (void)state;
     buf_init(&reply, 4096);
     for (n = 0; e; n++) {
         mem_fail_after(n);
@@ -374,7 +367,6 @@ static void beginning_survives_every_failing_allocation(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     assert_ok(os_mutex_create(&bell.lock));
     assert_ok(os_cond_create(&bell.rung, bell.lock));
     net_rig_begin(&pki, NULL);

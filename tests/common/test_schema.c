@@ -61,7 +61,6 @@ static char *text_file(const char *path)
 
 static int collect(void **state)
 {
-    (void)state;
     add_message(&procfleet__v1__request_header__descriptor, 0);
     add_message(&procfleet__v1__reply_header__descriptor, 0);
     add_message(&procfleet__v1__update__descriptor, 0);
@@ -77,14 +76,12 @@ static int collect(void **state)
 
 static int release(void **state)
 {
-    (void)state;
     mem_free(protocol);
     return 0;
 }
 
 static void fields_keep_the_rules(void **state)
 {
-    (void)state;
     assert_true(n_messages > 20);
     for (size_t i = 0; i < n_messages; i++) {
         const ProtobufCMessageDescriptor *m = messages[i];
@@ -124,7 +121,6 @@ static void released_fields_stay(void **state)
     char *lines = text_file("tests/common/schema_v1.txt");
     size_t n_lines = 0, n_fields = 0;
 
-    (void)state;
     for (char *line = lines, *end; *line; line = end + 1, n_lines++) {
         char message[64], field[64];
         unsigned number, type, label;
@@ -157,7 +153,6 @@ static void every_repeated_field_has_a_limit_in_the_document(void **state)
 {
     const char *limits = strstr(protocol, "Limits of repeated fields");
 
-    (void)state;
     assert_non_null(limits);
     for (size_t i = 0; i < n_messages; i++) {
         for (unsigned k = 0; k < messages[i]->n_fields; k++) {
@@ -195,7 +190,6 @@ static void methods_headers_and_document_agree(void **state)
     char *headers[COUNT_OF(paths)];
     unsigned n_named = 0, n_methods = 0;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         headers[i] = text_file(paths[i]);
     }
@@ -234,7 +228,6 @@ static void metrics_and_document_agree(void **state)
     const char *table = strstr(protocol, "## 11. Metrics");
     unsigned n_rows = 0, n_metrics = 0;
 
-    (void)state;
     assert_non_null(table);
     for (const struct metric *m = metric_next(NULL); m; m = metric_next(m), n_metrics++) {
         char row[256];
@@ -286,7 +279,6 @@ static void the_documents_request_is_understood(void **state)
     struct frame_request h;
     const uint8_t *payload;
 
-    (void)state;
     assert_ok(frame_get_request(&h, &payload, &payload_n, bytes + 4, n - 4));
     assert_string_equal(h.method, "procfleet.v1.Query/GetServerInfo");
     assert_string_equal(h.client, "doc");
@@ -302,7 +294,6 @@ static void the_documents_event_is_understood(void **state)
     size_t n = block_bytes(bytes, sizeof bytes, "```message", false), head = sizeof topic + 16;
     struct wire_update *u;
 
-    (void)state;
     assert_memory_equal(bytes, topic, sizeof topic);
     assert_int_equal(bytes[sizeof topic], 8);
     assert_int_equal(bytes[sizeof topic + 8], 7);
@@ -323,7 +314,6 @@ static void the_documents_column_is_what_the_codec_writes(void **state)
     uint8_t want[64], got[128];
     size_t n = block_bytes(want, sizeof want, "```codec", true);
 
-    (void)state;
     assert_int_equal(codec_encode(got, values, counts, 2, CODEC_MOVING), n);
     assert_memory_equal(got, want, n);
 }

@@ -6,7 +6,6 @@
 
 static void the_first_that_is_not_less_is_found_in_every_length(void **state)
 {
-    (void)state;
     for (size_t n = 0; n < 70; n++) {
         unsigned list[70];
 
@@ -41,7 +40,6 @@ static void a_search_looks_at_few_elements(void **state)
     unsigned count;
     size_t i;
 
-    (void)state;
     for (size_t place = 0; place <= 1000; place += 50) {
         count = 0;
         SEARCH_LOWER(i, 1000, looked_at(&count, i < place));

@@ -16,7 +16,6 @@ static void a_sid_is_written_the_usual_way(void **state)
     char text[SID_TEXT_SIZE];
     size_t n;
 
-    (void)state;
     assert_int_equal(sid_text(text, sizeof text, system_sid, sizeof system_sid), 8);
     assert_string_equal(text, "S-1-5-18");
     n = sid_text(text, sizeof text, user, sizeof user);
@@ -33,7 +32,6 @@ static void the_longest_sid_fits(void **state)
     char text[SID_TEXT_SIZE];
     size_t n;
 
-    (void)state;
     memset(sid, 0xff, sizeof sid);
     sid[0] = 1;
     sid[1] = SID_PARTS_MAX;
@@ -67,7 +65,6 @@ static void people_see_names_and_short_forms(void **state)
         {"S-1-----", NULL, NULL},
     };
 
-    (void)state;
     for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
         const char *text = cases[i / 2].text;
         const char *expected = i % 2 ? cases[i / 2].brief : cases[i / 2].full;
@@ -87,7 +84,6 @@ static void what_is_no_sid_gives_none(void **state)
     } cases[] = {{0, 1}, {2, 1}, {1, 16}, {1, 255}};
     char text[SID_TEXT_SIZE];
 
-    (void)state;
     for (size_t n = 0; n < sizeof system_sid; n++) {
         uint8_t *exact = mem_dup(system_sid, n);
 

@@ -25,7 +25,6 @@ static void the_listening_socket_is_found_by_its_port(void **state)
     struct net_rig g;
     unsigned port;
 
-    (void)state;
     rig_start(&g, 0);
     port = net_server_port(g.server);
     assert_ok(socket_tune(port)); /* again is fine */
@@ -58,7 +57,6 @@ static void no_more_wait_to_be_taken_than_a_slow_collector_greets_in_time(void *
     struct net_rig g;
     unsigned n;
 
-    (void)state;
     rig_start(&g, 0);
     n = queue_length(net_server_port(g.server));
     assert_in_range(n, 128, 400);
@@ -72,7 +70,6 @@ static void who_has_not_said_a_word_takes_no_place(void **state)
     struct net_client *c;
     struct net_rig g;
 
-    (void)state;
     rig_start(&g, 1);
     assert_ok(raw_peer_connect(&mute, net_server_port(g.server)));
     c = net_rig_dial(g.address, agent);
@@ -84,7 +81,6 @@ static void who_has_not_said_a_word_takes_no_place(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     net_rig_begin(&pki, NULL);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");
     agent = certs_tls(pki, PKI_AGENT, "agent");

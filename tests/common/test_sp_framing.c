@@ -54,7 +54,6 @@ static void assert_words(const char *got, const char *wanted)
 
 static void the_verdict_does_not_depend_on_the_cuts(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t piece = 1; piece <= rows[i].n; piece++) {
             assert_words(feed(rows[i].bytes, rows[i].n, rows[i].max, piece), rows[i].words);
@@ -65,7 +64,6 @@ static void the_verdict_does_not_depend_on_the_cuts(void **state)
 /* All rows go wrong with their last byte, or never. */
 static void every_shorter_input_is_waited_for(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t n = 0; n < rows[i].n; n++) {
             assert_words(feed(rows[i].bytes, n, rows[i].max, n + 1), NULL);
@@ -77,7 +75,6 @@ static void the_declared_length_is_told(void **state)
 {
     struct sp_framing m = {.have = 0};
 
-    (void)state;
     assert_non_null(sp_framing_feed(&m, SP_FRAMING_REQ, 100, (const uint8_t *)rows[5].bytes, 16));
     assert_true(m.left == 1ull << 34);
 }

@@ -14,7 +14,6 @@ static void expect(unsigned style, bool colours, const char *expected)
 
 static void styles_are_sequences(void **state)
 {
-    (void)state;
     expect(STYLE_PLAIN, true, "\x1b[0m");
     expect(STYLE_BOLD | STYLE_RED, true, "\x1b[0;1;31m");
     expect(STYLE_DIM | STYLE_REVERSE | STYLE_CYAN, true, "\x1b[0;2;7;36m");
@@ -23,7 +22,6 @@ static void styles_are_sequences(void **state)
 
 static void the_choice_is_one_of_three_words(void **state)
 {
-    (void)state;
     assert_err(style_choose("yes"), ERR_USAGE);
     assert_ok(style_choose("always"));
     assert_true(style_wanted());
@@ -36,7 +34,6 @@ static void the_choice_is_one_of_three_words(void **state)
 
 static void states_that_need_somebody_stand_out(void **state)
 {
-    (void)state;
     assert_true(style_of_state("silent") & STYLE_BOLD);
     assert_true(style_of_state("expired") & STYLE_RED);
     assert_int_equal(style_of_state("anything"), STYLE_PLAIN);

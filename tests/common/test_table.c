@@ -65,7 +65,6 @@ static void expect(enum table_format format, bool live, const char *expected)
 
 static void tables_are_aligned_and_end_with_their_notes(void **state)
 {
-    (void)state;
     expect(TABLE_AS_TABLE, false,
            "HOST    PID     CPU  ENDED        EXIT  WHAT       COMMAND\n"
            "lab-7  4711  5.106s    yes  0xc000013a  only here  a \"b\", c\\x1b\n"
@@ -75,7 +74,6 @@ static void tables_are_aligned_and_end_with_their_notes(void **state)
 
 static void json_is_an_array_that_omits_the_absent(void **state)
 {
-    (void)state;
     expect(
         TABLE_AS_JSON, false,
         "[\n  "
@@ -104,7 +102,6 @@ static void json_and_csv_are_utf_8_whatever_the_text(void **state)
                                 "\"z\xEF\xBF\xBD\"\"\",,,,,,\r\n"}};
     const struct table_cell cells[N] = {table_string(str_make("z\xFF\""))};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         char text[256] = "";
         FILE *f = tmpfile();
@@ -144,7 +141,6 @@ static void numbers_that_a_double_cannot_hold_are_strings_and_shares_are_percent
         {TABLE_FLAG, 1, "true", "true"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table) * 2; i++) {
         bool json = i % 2 == 0;
         const struct table_column column = {"v", NULL, table[i / 2].unit};
@@ -199,7 +195,6 @@ static void no_text_steers_a_terminal(void **state)
     } table[] = {{TABLE_AS_TABLE, 3}, {TABLE_AS_JSON, 3}, {TABLE_AS_JSONL, 1}, {TABLE_AS_CSV, 2}};
     char out[4096];
 
-    (void)state;
     for (size_t i = 0; i < HOSTILE_TEXTS * COUNT_OF(table); i++) {
         const char *text = hostile_texts[i % HOSTILE_TEXTS];
         size_t n, k = i / HOSTILE_TEXTS;
@@ -218,7 +213,6 @@ static void programs_get_every_character(void **state)
 {
     char out[4096], expected[1024];
 
-    (void)state;
     for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
         const char *text = hostile_texts[i];
         bool quotes = strchr(text, '"') != NULL;
@@ -239,7 +233,6 @@ static void programs_get_every_character(void **state)
 
 static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
 {
-    (void)state;
     expect(TABLE_AS_CSV, false,
            "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"
            "\"lab-7\",4711,5106000000,3,true,3221225786,\"a \"\"b\"\", c\x1b\"\r\n"
@@ -256,7 +249,6 @@ static void an_empty_sheet_is_still_a_document(void **state)
                  {TABLE_AS_JSONL, ""},
                  {TABLE_AS_TABLE, ""}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         char text[256] = "";
         FILE *f = tmpfile();
@@ -298,7 +290,6 @@ static void cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables(void *
 {
     enum { BIG = 300000 };
 
-    (void)state;
     assert_int_equal(printed(TABLE_AS_CSV, 3, BIG, 'a') - printed(TABLE_AS_CSV, 3, 1, 'a'),
                      3 * (BIG - 1));
     assert_int_equal(printed(TABLE_AS_CSV, 1, BIG, '"') - printed(TABLE_AS_CSV, 1, 1, '"'),
@@ -362,7 +353,6 @@ static void columns_give_way_in_order_and_texts_are_cut(void **state)
         "a-host-of-a-long-name     1  SYSTEM                                     1us       1B  "
         "init\n";
 
-    (void)state;
     assert_string_equal(print_fitted(FIT_NOT_A_TERMINAL, 0), whole);
     assert_string_equal(print_fitted(FIT_WIDE, 40), whole);
     assert_string_equal(print_fitted(FIT, 118),
@@ -433,7 +423,6 @@ static void moments_of_one_day_say_it_once(void **state)
     static const int64_t day[] = {1795453800123000000, 1795453801000000000};
     static const int64_t days[] = {1795453800123000000, 1795453800123000000 + 86400000000000};
 
-    (void)state;
     assert_string_equal(
         print_moments(false, 130, day, 2),
         "TIME                      HOST   EVENT          EXIT  END                       DETAIL\n"
@@ -464,7 +453,6 @@ static void moments_of_one_day_say_it_once(void **state)
 
 static void no_line_of_a_table_is_wider_than_the_terminal(void **state)
 {
-    (void)state;
     for (size_t room = 1; room < 130; room++) {
         for (enum fit how = FIT; how <= FIT_LIVE; how += FIT_LIVE) {
             const char *line = print_fitted(how, room);
@@ -484,7 +472,6 @@ static void every_failing_allocation_is_survived(void **state)
     FILE *f = tmpfile();
     long live = mem_live();
 
-    (void)state;
     for (long n = 0; n < 2; n++) {
         struct table *s;
 

@@ -205,7 +205,6 @@ static void who_is_refused_hears_why(void **state)
         {foreign, "agent", 48}, {pki, "query", 49}, {pki, "collector", 43}, {pki, "old", 45}};
     struct listeners l;
 
-    (void)state;
     start(&l, "s9");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char cert[400], key[400];
@@ -228,7 +227,6 @@ static void wrong_certificates_are_refused_by_servers(void **state)
 {
     struct listeners l;
 
-    (void)state;
     start(&l, "s1");
     refused_certificates(&l, net_server_port(l.server), "query");
     stop(&l);
@@ -238,7 +236,6 @@ static void wrong_certificates_are_refused_by_publishers(void **state)
 {
     struct listeners l;
 
-    (void)state;
     start(&l, "s2");
     refused_certificates(&l, net_pub_port(l.pub), "agent");
     stop(&l);
@@ -261,7 +258,6 @@ static void bytes_that_are_no_handshake_are_refused(void **state)
     };
     struct listeners l;
 
-    (void)state;
     start(&l, "s3");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct raw_peer *p = knock(net_server_port(l.server));
@@ -288,7 +284,6 @@ static void a_port_scan_is_no_refusal(void **state)
     char line[1024];
     int before = log_lines(" refused ", line, sizeof line);
 
-    (void)state;
     start(&l, "s4");
     raw_peer_close(knock(net_server_port(l.server)));
     raw_peer_close(knock(net_pub_port(l.pub)));
@@ -316,7 +311,6 @@ static void other_protocols_inside_tls_are_refused(void **state)
     };
     struct listeners l;
 
-    (void)state;
     start(&l, "s5");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct raw_peer *p = rows[i].pub ? enter(net_pub_port(l.pub), "subscriber")
@@ -340,7 +334,6 @@ static void a_peer_that_never_greets_is_told_of(void **state)
     struct raw_peer *p;
     int before = log_lines(" refused ", line, sizeof line);
 
-    (void)state;
     start(&l, "s6");
     p = enter(net_server_port(l.server), "agent");
     raw_peer_close(p);
@@ -364,7 +357,6 @@ static void declared_lengths_are_believed_up_to_the_limit(void **state)
     };
     struct listeners l;
 
-    (void)state;
     start(&l, "s7");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct raw_peer *p = rows[i].pub ? enter(net_pub_port(l.pub), "subscriber")
@@ -394,7 +386,6 @@ static void a_peer_that_never_reads_is_cut(void **state)
     int before = log_lines(" refused ", line, sizeof line);
     enum err e = ERR_OK;
 
-    (void)state;
     start(&l, "s8");
     p = enter(net_server_port(l.server), "agent");
     memcpy(message, head, sizeof head);
@@ -453,7 +444,6 @@ static void clients_believe_only_a_collector(void **state)
         {NULL, NULL, ERR_UNREACHABLE, "does not speak TLS"},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char cert[400], key[400], address[32];
         struct impostor impostor = {.port = 0};
@@ -524,7 +514,6 @@ static void one_broken_handshake_is_no_refusal_and_two_are(void **state)
     } rows[] = {{1, ERR_UNREACHABLE, ""}, /* nobody listens, or it hung up: which is seen first */
                 {2, ERR_TRUST, "its log says why"}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct breaker b = {.times = rows[i].times};
         char address[32];
@@ -578,7 +567,6 @@ static void a_refusal_is_not_forgotten_when_its_reason_is_lost(void **state)
     atomic_uint faults;
     unsigned seen = 0;
 
-    (void)state;
     atomic_init(&faults, 0);
     snprintf(b.cert, sizeof b.cert, "%s", certs_path(pki, "collector", ".pem"));
     snprintf(b.key, sizeof b.key, "%s", certs_path(pki, "collector", ".key"));
@@ -620,7 +608,6 @@ static void certificates_that_would_be_refused_are_not_loaded(void **state)
     struct tls_config *t;
     struct errmsg why;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         snprintf(ca, sizeof ca, "%s", certs_path(rows[i].ca, "ca", ".pem"));
         snprintf(cert, sizeof cert, "%s", certs_path(pki, rows[i].cert, ".pem"));
@@ -645,7 +632,6 @@ static void an_expired_certificate_loads_for_who_renews_it(void **state)
     struct net_tls_conf conf = {
         .ca = ca, .cert = cert, .key = key, .server_name = PKI_SERVER_NAME, .lapsed = true};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct tls_config *t = NULL;
         struct errmsg why;
@@ -667,7 +653,6 @@ static void a_key_that_others_can_read_is_refused(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     snprintf(ca, sizeof ca, "%s", certs_path(pki, "ca", ".pem"));
     snprintf(cert, sizeof cert, "%s", certs_path(pki, "agent", ".pem"));
     assert_ok(os_read_file(&p, &n, certs_path(pki, "agent", ".key"), 1 << 16));
@@ -686,7 +671,6 @@ static void running_out_of_memory_while_loading_leaves_nothing(void **state)
     enum err e = ERR_NOMEM;
     long live;
 
-    (void)state;
     snprintf(ca, sizeof ca, "%s", certs_path(pki, "ca", ".pem"));
     snprintf(cert, sizeof cert, "%s", certs_path(pki, "agent", ".pem"));
     snprintf(key, sizeof key, "%s", certs_path(pki, "agent", ".key"));
@@ -727,7 +711,6 @@ static void issue_all(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     support_temp_dir(log_dir, sizeof log_dir);
     snprintf(log_path, sizeof log_path, "%s/log", log_dir);
     assert_ok(log_open(LOG_WARN, LOG_TEXT, log_path));
@@ -741,7 +724,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     tls_config_free(collector);
     tls_config_free(agent);
     tls_config_free(subscriber);

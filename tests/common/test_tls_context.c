@@ -71,7 +71,6 @@ static void a_stranger_with_a_pin_is_answered(void **state)
     struct net_rig g;
     uint8_t pin[32];
 
-    (void)state;
     certs_pin(pki, pin);
     tls = pinned(pin, PKI_SERVER_NAME);
     tls_config_identity(tls, &who);
@@ -96,7 +95,6 @@ static void a_certificate_counts_for_nothing_among_strangers(void **state)
     struct net_client *c;
     struct net_rig g;
 
-    (void)state;
     rig_start(&g, collector, true);
     c = net_rig_dial(g.address, agent);
     assert_answered(c);
@@ -112,7 +110,6 @@ static void strangers_get_in_nowhere_else(void **state)
     struct net_rig g;
     uint8_t pin[32];
 
-    (void)state;
     certs_pin(pki, pin);
     tls = pinned(pin, PKI_SERVER_NAME);
     rig_start(&g, collector, false);
@@ -162,7 +159,6 @@ static void only_the_pinned_authority_can_vouch(void **state)
     char chain[400], key[400], address[32];
     uint8_t pin[32];
 
-    (void)state;
     certs_pin(pki, pin);
     snprintf(chain, sizeof chain, "%s/chain.pem", dir);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -190,7 +186,6 @@ static void a_pin_does_not_stand_for_the_name(void **state)
     struct net_rig g;
     uint8_t pin[32];
 
-    (void)state;
     certs_pin(pki, pin);
     tls = pinned(pin, "another-collector");
     rig_start(&g, collector, true);
@@ -212,7 +207,6 @@ static void too_little_to_know_whom_to_believe_is_not_loaded(void **state)
         {{.ca = "ca.pem"}, true},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct tls_config *t;
         struct errmsg why = {""};
@@ -262,7 +256,6 @@ static void a_listener_follows_its_files_and_keeps_its_connections(void **state)
     struct tls_config *server;
     struct net_rig g;
 
-    (void)state;
     put("live", pki, "collector");
     server = load_put("live", true);
     rig_start(&g, server, false);
@@ -293,7 +286,6 @@ static void a_client_follows_its_files_at_the_next_connection(void **state)
     struct net_server_conf conf = conf_of(collector, false);
     struct net_rig g;
 
-    (void)state;
     put("renewed", pki, "agent");
     tls = load_put("renewed", false);
     rig_start(&g, collector, false);
@@ -341,7 +333,6 @@ static void a_redial_after_a_refusal_waits_for_no_pause(void **state)
     struct tls_config *tls;
     struct net_rig g;
 
-    (void)state;
     put("strange", foreign, "agent");
     tls = load_put("strange", false);
     rig_start(&g, collector, false);
@@ -384,7 +375,6 @@ static void pauses_grow_as_far_as_they_may(void **state)
     struct net_client *c;
     struct net_rig g;
 
-    (void)state;
     rig_start(&g, collector, false);
     c = dial_slowly(&g, tls, 20 * CLK_MS, 50 * CLK_MS);
     (void)await_refusals(&g, 5); /* which is as far as they grow now */
@@ -403,7 +393,6 @@ static void files_that_cannot_be_used_change_nothing(void **state)
     char path[400];
     long live;
 
-    (void)state;
     put("kept", pki, "agent");
     t = load_put("kept", false);
     tls_config_identity(t, &before);
@@ -430,7 +419,6 @@ static void running_out_of_memory_leaves_what_was(void **state)
     enum err e = ERR_NOMEM;
     long live = mem_live();
 
-    (void)state;
     for (long i = 0; e; i++) {
         assert_true(i < 100);
         mem_fail_after(i);
@@ -481,7 +469,6 @@ static void reading_anew_under_handshakes_loses_none(void **state)
     struct os_thread *thread;
     struct net_rig g;
 
-    (void)state;
     put("storm", pki, "collector");
     s.tls = load_put("storm", true);
     rig_start(&g, s.tls, false);
@@ -509,7 +496,6 @@ static void a_certificate_is_parsed_whole_or_not_at_all(void **state)
     struct net_identity who;
     struct buf der;
 
-    (void)state;
     buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, certs_path(pki, "agent", ".pem")));
     for (size_t n = 0; n < der.n; n++) {
@@ -531,7 +517,6 @@ static int set_up(void **state)
                              .now_ns = os_utc_ns() - 7200 * CLK_S,
                              .life_ns = 3600 * CLK_S};
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     net_rig_begin(&pki, &foreign);
     collector = certs_tls(pki, PKI_COLLECTOR, "collector");

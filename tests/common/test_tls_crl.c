@@ -58,7 +58,6 @@ static void lists_that_cannot_be_believed_are_not_loaded(void **state)
     struct tls_config *t = NULL;
     struct errmsg why = {""};
 
-    (void)state;
     assert_err(load(&t, &why), ERR_NOTFOUND);
     crl_write(list, certs_dir(foreign), &one, 1, os_utc_ns() + 3600 * CLK_S);
     assert_err(load(&t, &why), ERR_TRUST);
@@ -83,7 +82,6 @@ static void running_out_of_memory_leaves_nothing(void **state)
     enum err e = ERR_NOMEM;
     long live = mem_live();
 
-    (void)state;
     crl_write(list, certs_dir(pki), &one, 1, os_utc_ns() + 3600 * CLK_S);
     for (long i = 0; e; i++) {
         assert_true(i < 100);
@@ -106,7 +104,6 @@ static void who_is_on_a_new_list_goes_and_does_not_come_back(void **state)
     struct net_client *a, *b;
     struct net_rig g;
 
-    (void)state;
     crl_write(list, certs_dir(pki), NULL, 0, os_utc_ns() + 3600 * CLK_S);
     assert_ok(load(&collector, NULL));
     conf.tls = collector;
@@ -130,7 +127,6 @@ static void who_is_on_a_new_list_goes_and_does_not_come_back(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     snprintf(list, sizeof list, "%s/list.pem", dir);
     assert_ok(log_open(LOG_ERROR, LOG_TEXT, NULL));

@@ -47,7 +47,6 @@ static size_t feed(const char *bytes, size_t n, size_t piece)
 
 static void the_end_does_not_depend_on_the_cuts(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t piece = 1; piece <= rows[i].n; piece++) {
             assert_int_equal(feed(rows[i].bytes, rows[i].n, piece), rows[i].n);
@@ -57,7 +56,6 @@ static void the_end_does_not_depend_on_the_cuts(void **state)
 
 static void every_shorter_input_is_waited_for(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (size_t n = 0; n < rows[i].n; n++) {
             assert_int_equal(feed(rows[i].bytes, n, n + 1), 0);
@@ -71,7 +69,6 @@ static void nobody_is_listened_to_for_ever(void **state)
     struct tls_flight p = {.n_head = 0};
     size_t n = 0;
 
-    (void)state;
     while (!tls_flight_feed(&p, endless, sizeof endless)) {
         n += sizeof endless;
         assert_true(n <= TLS_FLIGHT_MAX);

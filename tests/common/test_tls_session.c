@@ -131,7 +131,6 @@ static void a_restart_of_the_collector_costs_no_full_handshake(void **state)
     struct net_client *c;
     struct rig g;
 
-    (void)state;
     c = begin(&g, agent);
     first = net_rig_last(&g.net);
     for (int i = 0; i < 3; i++) { /* one ticket, as often as it lives */
@@ -149,7 +148,6 @@ static void a_ticket_is_one_dialers_own(void **state)
     struct net_client *a, *b;
     struct rig g;
 
-    (void)state;
     a = begin(&g, agent);
     b = net_rig_dial(g.net.address, agent);
     assert_comes_back(b, FULL);
@@ -199,7 +197,6 @@ static void tickets_of_other_times_cost_a_full_handshake(void **state)
         take_another_certificate,
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(changes); i++) {
         struct net_client *c;
         struct rig g;
@@ -221,7 +218,6 @@ static void a_client_with_new_certificates_shows_them(void **state)
     struct net_client *c;
     struct rig g;
 
-    (void)state;
     c = begin(&g, agent);
     assert_ok(tls_config_reload(agent, NULL));
     rig_down(&g);
@@ -246,7 +242,6 @@ static void who_lost_the_role_does_not_resume(void **state)
     struct net_client *c;
     struct rig g;
 
-    (void)state;
     c = begin(&g, agent);
     rig_down(&g);
     g.roles = NET_QUERY;
@@ -261,7 +256,6 @@ static void who_was_revoked_meanwhile_does_not_resume(void **state)
     struct net_client *c;
     struct rig g;
 
-    (void)state;
     c = begin(&g, agent);
     rig_down(&g);
     g.revoked = "agent";
@@ -285,7 +279,6 @@ static void who_expired_meanwhile_does_not_resume(void **state)
     struct net_client *c;
     struct rig g;
 
-    (void)state;
     certs_issue_as(pki, &what);
     brief = certs_load(pki, "brief", pki, false);
     tls_config_identity(brief, &own);
@@ -308,7 +301,6 @@ static void a_ticket_is_given_up_when_it_was_lost_three_times(void **state)
         enum how how;
     } rows[] = {{2, RESUMED}, {3, FULL}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct net_client *c;
         struct rig g;
@@ -326,7 +318,6 @@ static void a_ticket_is_given_up_when_it_was_lost_three_times(void **state)
 
 static int issue_all(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     err_ignore(log_open(LOG_ERROR, LOG_TEXT, NULL));
     net_rig_begin(&pki, &foreign);

@@ -68,7 +68,6 @@ static void a_ticket_opens_for_an_hour_under_its_binding(void **state)
     struct tls_ticket *t = open_keys(now);
     uint8_t ticket[TICKET_N];
 
-    (void)state;
     seal(t, now, ticket);
     assert_memory_not_equal(ticket + TLS_TICKET_HEAD, CONTENT, CONTENT_N);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -83,7 +82,6 @@ static void no_changed_and_no_shorter_ticket_opens(void **state)
     uint8_t ticket[TICKET_N], copy[TICKET_N];
     size_t n;
 
-    (void)state;
     seal(t, now, ticket);
     for (size_t i = 0; i < sizeof ticket; i++) {
         memcpy(copy, ticket, sizeof copy);
@@ -101,7 +99,6 @@ static void two_tickets_of_one_content_differ(void **state)
     struct tls_ticket *t = open_keys(now);
     uint8_t a[TICKET_N], b[TICKET_N];
 
-    (void)state;
     seal(t, now, a);
     seal(t, now, b);
     assert_memory_not_equal(a, b, sizeof a);
@@ -113,7 +110,6 @@ static void a_ticket_survives_one_rotation_and_not_two(void **state)
     struct tls_ticket *t = open_keys(now - LIFE_NS);
     uint8_t before[TICKET_N], after[TICKET_N];
 
-    (void)state;
     tls_ticket_rotate(t, now - 1); /* not yet due */
     seal(t, now - CLK_S, before);
     tls_ticket_rotate(t, now);
@@ -133,7 +129,6 @@ static void a_clock_that_was_set_back_makes_a_new_key(void **state)
     struct tls_ticket *t = open_keys(now);
     uint8_t before[TICKET_N], after[TICKET_N];
 
-    (void)state;
     seal(t, now, before);
     tls_ticket_rotate(t, now - LIFE_NS);
     seal(t, now - LIFE_NS, after);
@@ -147,7 +142,6 @@ static void the_next_start_opens_what_the_last_one_sealed(void **state)
     uint8_t old[TICKET_N], ticket[TICKET_N];
     struct tls_ticket *t = open_keys(now - LIFE_NS);
 
-    (void)state;
     seal(t, now - CLK_S, old);
     tls_ticket_rotate(t, now);
     seal(t, now, ticket);
@@ -174,7 +168,6 @@ static void a_damaged_file_makes_new_keys(void **state)
     struct tls_ticket *t = open_keys(now);
     size_t n;
 
-    (void)state;
     seal(t, now, ticket);
     tls_ticket_close(t);
     assert_ok(os_read_file(&p, &n, path, sizeof file - 1));
@@ -210,7 +203,6 @@ static void a_file_that_others_can_read_is_refused(void **state)
     struct tls_ticket *t = NULL;
     struct errmsg why = {""};
 
-    (void)state;
     write_keys((const uint8_t *)"", 0, false);
     assert_err(tls_ticket_open(&t, path, now, &why), ERR_ACCESS);
     assert_non_null(strstr(why.text, path));
@@ -222,7 +214,6 @@ static void without_a_place_for_the_file_tickets_still_work(void **state)
     struct tls_ticket *t = NULL;
     uint8_t ticket[TICKET_N];
 
-    (void)state;
     assert_ok(tls_ticket_open(&t, "/nowhere/at/all/keys", now, NULL));
     seal(t, now, ticket);
     assert_ok(unseal(t, here, now, ticket));
@@ -234,7 +225,6 @@ static void running_out_of_memory_leaves_nothing(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long i = 0; e; i++) {
         struct tls_ticket *t = NULL;
 
@@ -250,7 +240,6 @@ static void running_out_of_memory_leaves_nothing(void **state)
 
 static int set_up(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     snprintf(path, sizeof path, "%s/tickets", dir);
     now = os_utc_ns() / CLK_S * CLK_S;
@@ -259,7 +248,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     log_close();
     support_remove_dir(dir);
     return 0;

@@ -11,7 +11,6 @@ static void uuids_are_read_exactly(void **state)
     char out[UUID_TEXT];
     struct uuid u, v;
 
-    (void)state;
     assert_ok(uuid_parse(&u, text));
     assert_string_equal(uuid_format(out, &u), text);
     assert_ok(uuid_parse(&v, "01234567-89AB-CDEF-0123-456789ABCDEF"));
@@ -41,7 +40,6 @@ static void a_place_in_the_order_is_found(void **state)
         {{{2}}, 2}, {{{128}}, 3}, {{{255, 255}}, 3},   {{{255, 255, 0, 1}}, 4},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         assert_int_equal(uuid_search(&rows[i].id, COUNT_OF(ids), at, ids), rows[i].at);
     }

@@ -26,7 +26,6 @@ static void elements_stay_while_the_array_grows_to_its_limit(void **state)
 {
     struct points v = {0};
 
-    (void)state;
     for (uint64_t i = 0; i < 1000; i++) {
         assert_ok(point_add(&v, i, 1000));
         assert_true(v.cap >= v.n && v.cap <= 1000);
@@ -48,7 +47,6 @@ static void what_is_asked_for_at_once_has_room(void **state)
         {16, 17, 20, 20}, {64, 65, 100, 100}, {16, 40, 100, 40}, {16, 3, 100, 16},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct points v = {.cap = rows[i].cap};
 
@@ -63,7 +61,6 @@ static void no_size_overflows(void **state)
 {
     struct points v = {0};
 
-    (void)state;
     assert_err(VEC_ROOM(&v.p, &v.cap, SIZE_MAX / 8, SIZE_MAX), ERR_NOMEM);
     assert_err(VEC_ROOM(&v.p, &v.cap, SIZE_MAX, SIZE_MAX), ERR_NOMEM);
     v.cap = SIZE_MAX / 2 + 2;
@@ -77,7 +74,6 @@ static void the_array_survives_every_failing_allocation(void **state)
     struct points v = {0};
     long live = mem_live();
 
-    (void)state;
     for (uint64_t i = 0; i < 100; i++) {
         mem_fail_after(0);
         if (v.n == v.cap) {

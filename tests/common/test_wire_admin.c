@@ -25,7 +25,6 @@ static const struct wire_shape forgotten = WIRE_SHAPE_ROW(forget_reply);
 
 static void the_number_of_connections_comes_back(void **state)
 {
-    (void)state;
     wire_shape_assert_same(&reply, &sample_disconnect_reply);
     wire_shape_assert_same(&forgotten, &sample_forget_reply);
 }
@@ -48,7 +47,6 @@ static void figures_come_back_as_they_were(void **state)
     struct wire_status_reply *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     assert_ok(wire_admin_status_reply_encode(&b, &status));
     assert_ok(wire_admin_status_reply_decode(&out, b.p, b.n));
@@ -70,7 +68,6 @@ static void every_shorter_status_is_refused_or_lacks_fields(void **state)
     size_t refused = 0;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     assert_ok(wire_admin_status_reply_encode(&b, &status));
     for (size_t n = 0; n < b.n; n++) {
@@ -94,7 +91,6 @@ static void too_many_figures_are_refused(void **state)
     struct wire_status_reply in = {.n = WIRE_FIGURES_MAX, .figures = many}, *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 20);
     assert_ok(wire_admin_status_reply_encode(&b, &in));
     assert_ok(wire_admin_status_reply_decode(&out, b.p, b.n));
@@ -111,7 +107,6 @@ static void text_that_is_no_utf_8_is_refused(void **state)
     struct wire_status_reply *out;
     struct wire_disconnect d;
 
-    (void)state;
     assert_err(wire_admin_status_reply_decode(&out, "\x22\x04\x0a\x02\xc3\x28", 6), ERR_CORRUPT);
     assert_err(wire_admin_disconnect_decode(&d, "\x0a\x02\xc3\x28", 4), ERR_CORRUPT);
 }
@@ -121,7 +116,6 @@ static void a_status_survives_every_failed_allocation(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long k = 0; e; k++) {
         struct wire_status_reply *out;
         struct buf b;

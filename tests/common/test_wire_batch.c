@@ -81,7 +81,6 @@ static void a_batch_comes_back_as_it_was(void **state)
     struct batch in = wire_sample(), *out;
     struct buf b;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     assert_ok(wire_batch_decode(&out, b.p, b.n));
     assert_batch(&in, out);
@@ -96,7 +95,6 @@ static void part_of_the_columns_is_the_same_as_in_the_whole(void **state)
     struct buf b;
     size_t whole;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     assert_ok(wire_batch_decode(&out, b.p, b.n));
     whole = wire_batch_memory(out);
@@ -127,7 +125,6 @@ static void an_empty_batch_comes_back_as_it_was(void **state)
     struct batch in = {.head = {.stream = 1, .seq = 1}}, *out;
     struct buf b;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     assert_ok(wire_batch_decode(&out, b.p, b.n));
     assert_batch(&in, out);
@@ -142,7 +139,6 @@ static void one_encoder_serves_many_batches(void **state)
     size_t first = 0;
     struct buf b;
 
-    (void)state;
     buf_init(&b, WIRE_SAMPLE_ROOM);
     assert_ok(wire_batch_encoder_create(&enc));
     for (int i = 0; i < 3; i++) {
@@ -165,7 +161,6 @@ static void one_decoder_serves_many_batches_whatever_came_between(void **state)
     struct wire_decoder *dec;
     struct buf b;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     assert_ok(wire_batch_decoder_create(&dec));
     for (size_t n = b.n; n > b.n - 20; n--) {
@@ -183,7 +178,6 @@ static void every_shorter_input_is_refused(void **state)
     struct batch in = wire_sample(), *out;
     struct buf b;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     for (size_t n = 0; n < b.n; n++) {
         assert_err(wire_batch_decode(&out, b.p, n), ERR_CORRUPT);
@@ -198,7 +192,6 @@ static void a_torn_message_inside_a_whole_frame_is_harmless(void **state)
     uint8_t *raw;
     size_t n;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     raw = wire_sample_unwrap(&n, &b);
     for (size_t k = 0; k < n; k++) {
@@ -219,7 +212,6 @@ static void flipped_bytes_never_do_harm(void **state)
     uint8_t *raw;
     size_t n;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     raw = wire_sample_unwrap(&n, &b);
     for (size_t k = 0; k < n; k++) {
@@ -253,7 +245,6 @@ static void a_wrong_batch_is_not_encoded(void **state)
     struct batch in;
     struct buf b;
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         in = wire_sample();
         in.columns = i == 0 ? reversed : i == 1 ? short_column : in.columns;
@@ -273,7 +264,6 @@ static void bad_text_is_mended_before_it_leaves(void **state)
     struct batch in = {.head = {.seq = 1}, .n_infos = 1, .infos = &info}, *out;
     struct buf b;
 
-    (void)state;
     memset(line, 'a', sizeof line);
     memcpy(line + MODEL_COMMAND_LINE_MAX - 1, "\xc3\xa4", 2); /* across the limit */
     info.name = (struct str){"x\0y\xff\xc3", 5};
@@ -295,7 +285,6 @@ static void one_bad_byte_is_found_at_every_place(void **state)
     struct batch in = {.head = {.seq = 1}, .n_infos = 1, .infos = &info}, *out;
     char name[25];
 
-    (void)state;
     for (size_t at = 0; at < 3 * sizeof name; at++) {
         struct buf b;
 
@@ -318,7 +307,6 @@ static void every_failed_allocation_is_survived(void **state)
     enum err e;
     struct buf b;
 
-    (void)state;
     for (long k = 0, e_last = ERR_NOMEM; e_last; k++) {
         struct wire_encoder *enc = NULL;
 

@@ -23,7 +23,6 @@ static void amplified_messages_meet_the_budget(void **state)
         {{0x50, 2}, 2},       /* unpacked ticks */
     };
 
-    (void)state;
     assert_non_null(raw);
     for (size_t i = 0; i < COUNT_OF(units); i++) {
         long live = mem_live();
@@ -45,7 +44,6 @@ static void a_frame_must_declare_an_acceptable_size(void **state)
     ZSTD_CCtx *z = ZSTD_createCCtx();
     size_t k;
 
-    (void)state;
     assert_true(bomb && frame && z);
     k = ZSTD_compressCCtx(z, frame, ZSTD_compressBound(n), bomb, n, 1);
     assert_err(wire_batch_decode(&out, frame, k), ERR_FULL);
@@ -68,7 +66,6 @@ static void a_batch_over_the_limits_is_not_encoded(void **state)
     struct batch in = {.head = {.seq = 1}, .n_ticks = TICKS, .wall_ns = ticks, .mono_ns = ticks};
     struct buf b;
 
-    (void)state;
     assert_non_null(values);
     for (int i = 0; i <= TICKS; i++) {
         ticks[i] = i;
@@ -137,7 +134,6 @@ static void what_is_encoded_can_be_decoded(void **state)
     size_t taken = 0;
     struct buf b;
 
-    (void)state;
     assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&b, WIRE_SAMPLE_ROOM);
     for (const char *kind = "ierla"; *kind; kind++) {

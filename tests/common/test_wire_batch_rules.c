@@ -118,7 +118,6 @@ static void each_broken_rule_is_noticed(void **state)
     uint8_t *raw;
     size_t n;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     raw = wire_sample_unwrap(&n, &b);
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -154,7 +153,6 @@ static void what_an_agent_tells_of_itself_is_of_no_process(void **state)
     uint8_t frame[4096];
     size_t n;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     raw = wire_sample_unwrap(&n, &b);
     m = procfleet__v1__batch__unpack(NULL, n, raw);
@@ -188,7 +186,6 @@ static void unknown_metrics_are_left_out(void **state)
     uint8_t frame[4096];
     size_t n;
 
-    (void)state;
     assert_ok(wire_sample_encode(&b, &in));
     raw = wire_sample_unwrap(&n, &b);
     m = procfleet__v1__batch__unpack(NULL, n, raw);

@@ -30,7 +30,6 @@ static void full_arrays_fit_and_fuller_ones_are_refused(void **state)
     struct wire_renew_expired out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 8192);
     assert_ok(wire_enroll_renew_expired_encode(&b, &m));
     assert_ok(wire_enroll_renew_expired_decode(&out, b.p, b.n));
@@ -54,7 +53,6 @@ static void text_obeys_the_rules(void **state)
     };
     struct wire_enroll out;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_err(wire_enroll_decode(&out, bad[i], strlen(bad[i])), ERR_CORRUPT);
     }

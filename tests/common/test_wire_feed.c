@@ -105,7 +105,6 @@ static void fetches_come_back_as_they_were(void **state)
     struct wire_fetch *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     assert_ok(wire_feed_fetch_encode(&b, &in));
     assert_ok(wire_feed_fetch_decode(&out, b.p, b.n));
@@ -121,7 +120,6 @@ static void fetched_messages_come_back_as_they_were(void **state)
     struct wire_fetch_reply *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     assert_ok(wire_feed_fetch_reply_encode(&b, &in));
     assert_ok(wire_feed_fetch_reply_decode(&out, b.p, b.n));
@@ -139,7 +137,6 @@ static void polls_come_back_as_they_were(void **state)
 {
     const struct wire_poll in[] = {poll(), {.max = 0}, {.has_filter = true}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(in); i++) {
         struct wire_poll *out;
         struct buf b;
@@ -165,7 +162,6 @@ static void polled_updates_come_back_as_they_were(void **state)
     struct wire_poll_reply *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     assert_ok(wire_feed_poll_reply_encode(&b, &in));
     assert_ok(wire_feed_poll_reply_decode(&out, b.p, b.n));
@@ -190,7 +186,6 @@ static void subscriptions_come_back_as_they_were(void **state)
     struct wire_subscriptions_reply *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     assert_ok(wire_feed_subscriptions_reply_encode(&b, &in));
     assert_ok(wire_feed_subscriptions_reply_decode(&out, b.p, b.n));
@@ -216,7 +211,6 @@ static void unsubscribing_comes_back_as_it_was(void **state)
     struct wire_unsubscribe *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     assert_ok(wire_feed_unsubscribe_encode(&b, &in));
     assert_ok(wire_feed_unsubscribe_decode(&out, b.p, b.n));
@@ -237,7 +231,6 @@ static void what_is_over_its_bound_is_not_encoded(void **state)
     struct wire_subscriptions_reply list = subscriptions();
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     request.cursor = (struct str){long_cursor, sizeof long_cursor};
     assert_err(wire_feed_poll_encode(&b, &request), ERR_INVALID);
@@ -278,7 +271,6 @@ static void counts_from_outside_are_checked(void **state)
     struct wire_subscriptions_reply *list;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     many(&b, WIRE_FETCH_MAX);
     assert_ok(wire_feed_fetch_reply_decode(&fetched, b.p, b.n));
@@ -308,7 +300,6 @@ static void rows_of_all_updates_together_are_bounded(void **state)
     struct wire_poll_reply in = {.n_updates = N - 1, .updates = updates}, *out;
     struct buf b;
 
-    (void)state;
     assert_non_null(updates);
     for (size_t i = 0; i < N; i++) {
         updates[i].data =
@@ -334,7 +325,6 @@ static void the_largest_reply_of_events_is_decoded(void **state)
     struct wire_poll_reply in = {.n_updates = WIRE_UPDATES_MAX, .updates = updates}, *out;
     struct buf b;
 
-    (void)state;
     assert_non_null(updates);
     for (size_t i = 0; i < WIRE_UPDATES_MAX; i++) {
         updates[i].data =
@@ -406,7 +396,6 @@ static enum err decode_nth(const void *p, size_t n, unsigned which)
 /* Protobuf cannot tell a message cut between two fields from one without the later fields. */
 static void every_shorter_message_is_refused_or_lacks_fields(void **state)
 {
-    (void)state;
     for (unsigned which = 0; which < KINDS; which++) {
         size_t refused = 0;
         struct buf b;
@@ -426,7 +415,6 @@ static void every_shorter_message_is_refused_or_lacks_fields(void **state)
 
 static void every_failed_allocation_is_survived(void **state)
 {
-    (void)state;
     for (unsigned which = 0; which < KINDS; which++) {
         long live = mem_live();
         enum err e = ERR_NOMEM;

@@ -63,7 +63,6 @@ static void questions_come_back_as_they_were(void **state)
 {
     const struct wire_query in[] = {question(), {.limit = 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(in); i++) {
         struct wire_query *out;
         struct buf b;
@@ -88,7 +87,6 @@ static void questions_over_the_limits_are_refused(void **state)
     struct wire_query in = question(), *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     in.cursor = (struct str){cursor, sizeof cursor};
     assert_err(wire_query_encode(&b, &in), ERR_INVALID);
@@ -396,7 +394,6 @@ static void answers_come_back_as_they_were(void **state)
 {
     const struct wire_answer in[] = {answer(), {.n_hosts = 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(in); i++) {
         struct wire_answer *out;
         struct buf b;
@@ -419,7 +416,6 @@ static void rows_of_one_instance_carry_its_text_once(void **state)
     struct wire_answer *out;
     struct buf b;
 
-    (void)state;
     for (size_t i = 0; i < WIRE_ROWS_MAX; i++) {
         rows[i] = (struct wire_row){
             .info = info, .when_ns = (int64_t)i * 1000000000, .have = 1, .values = &value};
@@ -444,7 +440,6 @@ static void wrong_answers_are_not_encoded(void **state)
     struct wire_series s = series;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     row.host = event.host = 2;
     in.rows = &row;
@@ -536,7 +531,6 @@ static void indices_and_counts_from_outside_are_checked(void **state)
     };
     struct wire_answer *out;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         enum err e = wire_answer_decode(&out, cases[i].bytes, cases[i].n);
 
@@ -554,7 +548,6 @@ static void amplified_answers_meet_limits_and_budget(void **state)
     long live = mem_live();
     struct wire_answer *out;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(tags); i++) {
         for (size_t k = 0; k < sizeof many; k += 2) {
             many[k] = tags[i];
@@ -577,7 +570,6 @@ static void many_of_the_smallest_events_come_back(void **state)
               .data = {.n_hosts = 1, .hosts = &host, .n_events = WIRE_ROWS_MAX, .events = events}};
     struct buf b;
 
-    (void)state;
     for (size_t i = 0; i < WIRE_ROWS_MAX; i++) {
         events[i].event.kind = LIFE_PROCESS_STOP;
     }
@@ -595,7 +587,6 @@ static void updates_come_back_as_they_were(void **state)
     struct wire_update *out;
     struct buf b;
 
-    (void)state;
     buf_init(&b, OUT_MAX);
     assert_ok(wire_update_encode(&b, &in));
     assert_ok(wire_update_decode(&out, b.p, b.n));
@@ -633,7 +624,6 @@ static void server_info_comes_back_as_it_was(void **state)
     static uint8_t many[2 * 33];
     struct buf b;
 
-    (void)state;
     memset(&out, 0, sizeof out);
     buf_init(&b, OUT_MAX);
     assert_ok(wire_query_server_info_encode(&b, &in));
@@ -689,7 +679,6 @@ static enum err encode_nth(struct buf *b, unsigned which)
 /* Protobuf cannot tell a message cut between two fields from one without the later fields. */
 static void every_shorter_message_is_refused_or_lacks_fields(void **state)
 {
-    (void)state;
     for (unsigned which = 0; which < 4; which++) {
         size_t refused = 0;
         struct buf b;
@@ -710,7 +699,6 @@ static void every_shorter_message_is_refused_or_lacks_fields(void **state)
 
 static void every_failed_allocation_is_survived(void **state)
 {
-    (void)state;
     for (unsigned which = 0; which < 4; which++) {
         long live = mem_live();
         enum err e[4] = {ERR_NOMEM, ERR_NOMEM, ERR_NOMEM, ERR_NOMEM};

@@ -50,7 +50,6 @@ static void text_and_ids_obey_the_rules(void **state)
     };
     struct wire_hello out;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_err(wire_rpc_hello_decode(&out, bad[i].bytes, bad[i].n), ERR_CORRUPT);
     }

@@ -90,7 +90,6 @@ static void an_update_written_straight_has_the_bytes_of_its_message(void **state
     struct wire_update u;
     struct buf straight, packed;
 
-    (void)state;
     buf_init(&straight, OUT_MAX);
     buf_init(&packed, OUT_MAX);
     for (uint64_t seed = 0; seed < 500; seed++) {
@@ -115,7 +114,6 @@ static void text_of_an_update_that_breaks_the_rules_is_mended(void **state)
                                    {0, {.kind = LIFE_PROCESS_STOP}}};
     struct buf b;
 
-    (void)state;
     some_update(&u, 1);
     events[1].event.info.name = str_make("a\xff.exe");
     u.data.events = events;

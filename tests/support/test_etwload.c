@@ -50,7 +50,6 @@ static void records_are_the_same_however_they_are_asked_for(void **state)
     size_t n, n_other;
     uint64_t sum = stream_sum(CLK_MS, &n);
 
-    (void)state;
     assert_int_equal(stream_sum(250 * CLK_MS, &n_other), sum);
     assert_int_equal(n, n_other);
     assert_true(n > SECONDS * conf.per_second + 50 * (1 + ETWLOAD_THREADS));
@@ -114,7 +113,6 @@ static void records_and_tables_tell_of_the_same_host(void **state)
     struct raw_event raw;
     struct decode *d;
 
-    (void)state;
     assert_ok(decode_create(&d));
     for (int64_t ns = conf.begin_ns; ns < conf.begin_ns + SECONDS * CLK_S; ns += 70 * CLK_MS) {
         while (etwload_next(l, ns, &raw, &session)) {

@@ -9,7 +9,6 @@ static void one_seed_always_gives_the_same_bytes(void **state)
     struct fleetgen_conf conf = {.seed = 7, .processes = 20};
     struct fleetgen *a = fleetgen_create(&conf), *b = fleetgen_create(&conf);
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         const struct batch *x = fleetgen_batch(a, 10), *y = fleetgen_batch(b, 10);
 
@@ -32,7 +31,6 @@ static void about_64_percent_of_the_values_stay(void **state)
     struct fleetgen *g = fleetgen_create(&conf);
     uint64_t values, same;
 
-    (void)state;
     for (int i = 0; i < 600; i++) {
         fleetgen_tick(g);
     }
@@ -48,7 +46,6 @@ static void batches_hold_what_ticks_say(void **state)
     const struct batch *b = fleetgen_batch(by_batch, 20);
     size_t rows = 0, run_rows = 0, events = 0;
 
-    (void)state;
     for (size_t i = 0; i < 20; i++) {
         const struct sample_tick *t = fleetgen_tick(by_tick);
         size_t n;
@@ -75,7 +72,6 @@ static void batches_are_what_the_wire_takes(void **state)
     struct wire_encoder *enc;
     struct buf out;
 
-    (void)state;
     assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     for (size_t i = 0; i < COUNT_OF(ticks_ns); i++) {

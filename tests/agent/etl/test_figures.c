@@ -31,7 +31,6 @@ static void kinds_are_told_apart_and_counted(void **state)
     struct etl_kinds *k;
     size_t n;
 
-    (void)state;
     assert_ok(etl_kinds_create(&k));
     assert_int_equal(etl_kinds_count(k, NULL, &r)->kernel, ETL_KINDS_DISK_IO);
     r.id = 78; /* means nothing in classic records */
@@ -63,7 +62,6 @@ static void kinds_without_room_are_counted_together(void **state)
     struct etl_kinds *k;
     size_t n;
 
-    (void)state;
     assert_ok(etl_kinds_create(&k));
     for (unsigned i = 0; i < ETL_KINDS_MAX + 100; i++) {
         r.id = (uint16_t)i;
@@ -91,7 +89,6 @@ static void pids_are_sorted_with_nobody_last(void **state)
     struct etl_pids *p;
     size_t n;
 
-    (void)state;
     assert_ok(etl_pids_create(&p));
     etl_pids_add(p, 8, ETL_PIDS_SAMPLES, 1);
     etl_pids_add(p, EVENT_NO_ID, ETL_PIDS_IMAGE_RUNDOWN, 2);
@@ -121,7 +118,6 @@ static void times_that_go_back_in_the_file_are_counted(void **state)
     struct etl_buffer_order *o;
     uint64_t n;
 
-    (void)state;
     assert_ok(etl_buffer_order_create(&o));
     assert_true(etl_buffer_order_inversions(o, &n));
     assert_int_equal(n, 0);
@@ -141,7 +137,6 @@ static void many_buffers_are_found_again(void **state)
     struct etl_buffer_order *o;
     uint64_t n;
 
-    (void)state;
     assert_ok(etl_buffer_order_create(&o));
     for (int64_t t = 0; t < 20000; t++) {
         struct raw_event r = {.place = (uint64_t)(t % 5000) << 16, .ticks = t, .cpu = 0};
@@ -157,7 +152,6 @@ static void guids_read_as_people_write_them(void **state)
 {
     char text[UUID_TEXT];
 
-    (void)state;
     assert_string_equal(etl_kinds_guid(text, disk_io), "3d6fa8d4-fe05-11d0-9dda-00c04fd7ba7c");
 }
 
@@ -177,7 +171,6 @@ static void leftovers_are_what_no_layout_names(void **state)
         {ETL_KINDS_IMAGE, 10, 2, 8, 58, 0},      {ETL_KINDS_IMAGE, 10, 2, 8, 57, 0}, /* short */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct etl_kinds_event kind = {.kernel = table[i].kernel, .opcode = table[i].opcode};
         struct raw_event r = {.payload = bytes,
@@ -199,7 +192,6 @@ static void every_failing_allocation_is_survived(void **state)
 {
     long live = mem_live();
 
-    (void)state;
     for (long n = 0; n < 12; n++) {
         struct raw_event r = record(disk_io, RAW_CLASSIC, 0, 10);
         struct etl_kinds *k = NULL;

@@ -53,7 +53,6 @@ static void every_kind_of_value_is_written(void **state)
 {
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct value_people people;
@@ -100,7 +99,6 @@ static void structs_and_arrays_are_enclosed(void **state)
     struct jsonw j;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 16);
     sink = etl_value_text_people(&people, &b);
     give_nested(&sink);

@@ -40,7 +40,6 @@ static void record_it(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     (void)snprintf(path, sizeof path, "%s/walk.etl", dir);
     record_it();
@@ -49,7 +48,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     support_remove_dir(dir);
     return 0;
 }
@@ -94,7 +92,6 @@ static void every_record_is_seen_and_charged(void **state)
     const struct etl_instances_row **lives;
     size_t n;
 
-    (void)state;
     assert_ok(etl_figures_create(&s.figures));
     assert_ok(etl_walk_open(&s.w, &conf, NULL));
     assert_ok(etl_walk_run(s.w, NULL));
@@ -130,7 +127,6 @@ static void the_visitor_may_stop_it(void **state)
     struct seen s = {.stop_at = 3};
     struct etl_walk_conf conf = conf_of(&s, paths);
 
-    (void)state;
     assert_ok(etl_walk_open(&s.w, &conf, NULL));
     assert_ok(etl_walk_run(s.w, NULL));
     assert_int_equal(s.records, 3);
@@ -145,7 +141,6 @@ static void what_cannot_be_opened_is_named(void **state)
     struct etl_walk_conf conf = conf_of(&s, paths);
     struct errmsg why;
 
-    (void)state;
     (void)snprintf(missing, sizeof missing, "%s/missing.etl", dir);
     assert_err(etl_walk_open(&s.w, &conf, &why), ERR_NOTFOUND);
     assert_non_null(strstr(why.text, "missing.etl"));
@@ -183,7 +178,6 @@ static void damaged_recordings_are_summarised_without_harm(void **state)
     size_t n, opened = 0;
     struct buf out;
 
-    (void)state;
     buf_init(&out, 1 << 20);
     (void)snprintf(damaged, sizeof damaged, "%s/damaged.etl", dir);
     assert_ok(os_read_file(&bytes, &n, path, 1 << 20));
@@ -218,7 +212,6 @@ static void every_failing_allocation_is_survived(void **state)
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e && n < 500; n++) {
         mem_fail_after(n);
         e = etl_walk_open(&s.w, &conf, NULL);
