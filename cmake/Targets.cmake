@@ -74,6 +74,16 @@ function(procfleet_test name)
   endif()
 endfunction()
 
+# procfleet_tests(path... [SOURCES source...] [LIBS lib...] [LABELS label...]): one procfleet_test for each path.c, named
+# after the path's last word; SOURCES are compiled into each.
+function(procfleet_tests)
+  cmake_parse_arguments(T "" "" "SOURCES;LIBS;LABELS" ${ARGN})
+  foreach(path IN LISTS T_UNPARSED_ARGUMENTS)
+    get_filename_component(name ${path} NAME)
+    procfleet_test(${name} ${path}.c ${T_SOURCES} LIBS ${T_LIBS} LABELS ${T_LABELS})
+  endforeach()
+endfunction()
+
 # procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [COST s] [ENV X=y...] [LOCAL] [SERIAL] [LONG]): a Python program
 # with real processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with 77 to skip.
 # LOCAL: it starts no server. LONG: only with `ctest -C long`. COST: about how long it takes; the longest start first.

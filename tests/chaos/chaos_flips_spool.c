@@ -9,7 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "tests/agent/spool_rig.h"
+#include "tests/agent/spool/spool_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 
