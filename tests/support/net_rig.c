@@ -24,6 +24,7 @@ void net_rig_begin(struct certs **pki, struct certs **foreign)
 
 int net_rig_end(void **state)
 {
+    (void)state;
     for (size_t i = 0; i < COUNT_OF(authorities); i++) {
         certs_destroy(authorities[i]);
         authorities[i] = NULL;
