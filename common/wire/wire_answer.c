@@ -3,6 +3,7 @@
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
 #include "common/wire/wire_info.h"
+#include "common/wire/wire_lifetimes.h"
 #include "common/wire/wire_overview.h"
 #include "common/wire/wire_series.h"
 #include "proto/query.pb-c.h"
@@ -585,6 +586,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     if (!e) {
         e = wire_series_put(m, in, a);
     }
+    if (!e) {
+        e = wire_lifetimes_put(m, in, a);
+    }
     return e;
 }
 
@@ -780,6 +784,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     }
     if (!e) {
         e = wire_series_get(out, m, a);
+    }
+    if (!e) {
+        e = wire_lifetimes_get(out, m, a);
     }
     return e;
 }

@@ -70,6 +70,7 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     WIRE_PUT(&m, at_ns, q->at_ns);
     WIRE_PUT(&m, buckets, q->buckets);
     WIRE_PUT(&m, envelope, q->envelope);
+    WIRE_PUT(&m, max, q->max);
     WIRE_PUT(&m, forgotten, q->forgotten);
     e = query_texts(&m, q, &a);
     if (!e) {
@@ -111,6 +112,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     q->at_ns = m->at_ns;
     q->buckets = m->buckets;
     q->envelope = m->envelope != 0;
+    q->max = m->max;
     q->forgotten = m->forgotten != 0;
     return wire_get_bytes(q->metrics, &q->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 }

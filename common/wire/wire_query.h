@@ -69,6 +69,7 @@ struct wire_query {
     int64_t at_ns;     /* Tree; 0 = each host's newest data */
     uint32_t buckets;  /* Series: at most so many; 0 = 60 */
     bool envelope;     /* Series of processes: least and greatest of gauges, too */
+    uint32_t max;      /* Lifetimes: processes, up to WIRE_LIVES_MAX; 0 = 20,000 */
 };
 
 struct wire_host {
@@ -109,11 +110,13 @@ struct wire_event {
     struct life_event event;
 };
 
-struct wire_overview; /* wire_overview.h */
-struct wire_series;   /* wire_series.h */
+struct wire_overview;  /* wire_overview.h */
+struct wire_series;    /* wire_series.h */
+struct wire_lifetimes; /* wire_lifetimes.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
- * Events (hosts, events), Coverage (hosts, coverage), Overview and Series (as Top, and series). */
+ * Events (hosts, events), Coverage (hosts, coverage), Overview, Series (as Top, and series) and
+ * Lifetimes (hosts, coverage, lifetimes). */
 struct wire_answer {
     size_t n_hosts;
     const struct wire_host *hosts;
@@ -130,10 +133,11 @@ struct wire_answer {
     size_t n_coverage;
     const struct wire_coverage *coverage;
     uint8_t n_used;
-    uint32_t used[WIRE_USED_MAX];         /* windows of hosts read, by enum store_tier */
-    uint32_t damaged;                     /* values that could not be read */
-    const struct wire_overview *overview; /* NULL in all others */
-    const struct wire_series *series;     /* likewise */
+    uint32_t used[WIRE_USED_MAX];           /* windows of hosts read, by enum store_tier */
+    uint32_t damaged;                       /* values that could not be read */
+    const struct wire_overview *overview;   /* NULL in all others */
+    const struct wire_series *series;       /* likewise */
+    const struct wire_lifetimes *lifetimes; /* likewise */
 };
 
 struct wire_server_info {

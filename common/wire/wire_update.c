@@ -318,6 +318,7 @@ static enum err put_head(struct buf *out, size_t *data, const struct wire_update
 
     head.data.n_rows = head.data.n_events = 0;
     head.data.series = NULL; /* of rows, which are not in it: updates have none */
+    head.data.lifetimes = NULL;
     wire_arena_init(&a, 1u << 20);
     e = wire_update_put(&m, &head, &a);
     if (!e) {
