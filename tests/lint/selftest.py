@@ -57,6 +57,11 @@ FAULTS = [
     ("text", "docs/a.md", "[there](b.md)\n", "there is no b.md"),
     ("text", "docs/a.md", "# A\n[there](#b)\n", "a.md has no heading #b"),
     ("text", "common/two.h", "enum err f(void);\n", "is NODISCARD"),
+    ("web", "collector/console/web/a.js", "export const a = 'http://www.w3.org/2000/svg';\n", None),
+    ("web", "collector/console/web/a.js", "e.innerHTML = t;\n", "texts are nodes, never markup"),
+    ("web", "collector/console/web/a.js", "fetch('https://a.example/');\n", "an address of another origin"),
+    ("web", "collector/console/web/b.js", "", "index.html has no modulepreload for it"),
+    ("web", "collector/console/web/a.css", "a { background: url(//a.example/b) }\n", "an address of another origin"),
 ]
 
 REPORT = """<testsuite>
@@ -111,9 +116,12 @@ def expect(what, holds, output):
 def check_fault(check, path, text, message):
     with tempfile.TemporaryDirectory() as name:
         tree = pathlib.Path(name)
-        for room in ("common", "agent/room", "agent/other", "collector", "docs", "tests/lint"):
+        for room in ("common", "agent/room", "agent/other", "collector/console/web", "docs", "tests/lint"):
             (tree / room).mkdir(parents=True)
         (tree / "tests/lint/layers.txt").write_text(LAYERS, encoding="utf-8")
+        web = tree / "collector/console/web"
+        (web / "a.js").write_text("", encoding="utf-8")
+        (web / "index.html").write_text('<link rel="modulepreload" href="./a.js">', encoding="utf-8")
         if check == "layers":
             for file in ("common/low.h", "common/two.h", "common/loop.h", "agent/up.h", "agent/room/door.h", "agent/room/safe.h", "collector/store.h", "tests/any.h"):
                 (tree / file).write_text("", encoding="utf-8")
