@@ -287,7 +287,7 @@ static void agent_publish(struct agent *a, int64_t wall_ns)
     agent_warn_nobody(a, &s.sampler);
     os_mutex_lock(a->lock);
     a->status.events = s.source.in + s.source.rows;
-    a->status.processes = s.ptable.instances;
+    a->status.processes = s.instances.instances;
     a->status.starts = s.lifecycle.starts;
     a->status.stops = s.lifecycle.stops;
     a->status.unattributed = s.lifecycle.no_owner;
@@ -364,7 +364,7 @@ static void agent_on_level(void *ctx, const struct level_step *step)
     os_mutex_unlock(a->lock);
     log_note(EVENT_LOG_LEVEL, down ? LOG_WARN : LOG_INFO, "agent", "level",
              "from=L%u to=L%u cause=%s value=%lld limit=%lld", step->from, step->to,
-             levels_cause_name(step->cause), (long long)step->value, (long long)step->limit);
+             budget_cause_name(step->cause), (long long)step->value, (long long)step->limit);
 }
 
 static uint64_t agent_bytes_sent(void *ctx)
@@ -460,13 +460,13 @@ static enum err agent_open_source(void *ctx, struct source **out, struct source_
 
 static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
 {
-    struct levels_conf levels = a->opts.conf->levels;
+    struct budget_conf budget = a->opts.conf->budget;
     struct monitor_conf conf = {.open = agent_open_source,
                                 .open_ctx = a,
                                 .period_ns = a->opts.conf->period_ns,
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .who = a->opts.conf->who,
-                                .levels = &levels,
+                                .budget = &budget,
                                 .level = agent_on_level,
                                 .bytes_sent = agent_bytes_sent,
                                 .tick = agent_on_tick,
@@ -475,8 +475,8 @@ static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
                                 .ctx = a};
     enum err e;
 
-    levels.request = a->opts.level;
-    levels.request_span_ns = a->opts.level_span_ns;
+    budget.request = a->opts.level;
+    budget.request_span_ns = a->opts.level_span_ns;
     e = monitor_create(&a->monitor, &conf, why);
     if (!e) {
         e = monitor_open(a->monitor, why);
@@ -699,8 +699,8 @@ void agent_tell(struct agent *a, struct status *out)
     out->filtered = a->status.filtered;
     status_keep_read(&a->kept, out);
     out->cost.cpus = os_cpu_count();
-    out->cost.cpu_permille = (unsigned)a->opts.conf->levels.cpu_permille;
-    out->cost.limit = (uint64_t)a->opts.conf->levels.memory_bytes;
+    out->cost.cpu_permille = (unsigned)a->opts.conf->budget.cpu_permille;
+    out->cost.limit = (uint64_t)a->opts.conf->budget.memory_bytes;
     os_mutex_unlock(a->lock);
 }
 

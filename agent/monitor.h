@@ -10,11 +10,11 @@
 #define PROCFLEET_AGENT_MONITOR_H
 
 #include "agent/account/aggregate.h"
-#include "agent/account/levels.h"
+#include "agent/account/budget.h"
 #include "agent/decode/decode.h"
 #include "agent/privacy/process_filter.h"
+#include "agent/process/instances.h"
 #include "agent/process/lifecycle.h"
-#include "agent/process/ptable.h"
 #include "agent/sample/sampler.h"
 #include "agent/source/source.h"
 #include "common/base/err.h"
@@ -27,7 +27,7 @@ struct monitor_conf {
     void *open_ctx;
     int64_t period_ns; /* distance of ticks; live, the level makes it longer where it must */
     /* Live only: what the agent may cost; cpus is the source's. NULL: always at period_ns. */
-    const struct levels_conf *levels;                        /* read by monitor_create */
+    const struct budget_conf *budget;                        /* read by monitor_create */
     void (*level)(void *ctx, const struct level_step *step); /* may be NULL */
     uint64_t (*bytes_sent)(void *ctx); /* so far, for the agent's own row; may be NULL */
     size_t processes_max;              /* of one tick; twice as many instances are remembered */
@@ -62,14 +62,14 @@ struct monitor_stats {
     int64_t cpu_ns, resident_bytes; /* of this program */
     struct source_stats source;
     struct decode_counts decode;
-    struct ptable_stats ptable;
+    struct instances_stats instances;
     struct lifecycle_stats lifecycle;
     struct aggregate_stats aggregate;
     struct sampler_stats sampler;
     uint64_t events; /* records and facts the source handed on */
     uint64_t table_rows;
     uint64_t filtered; /* rows and lifecycle events that did not come out because of `who` */
-    unsigned level;    /* now; see levels.h */
+    unsigned level;    /* now; see budget.h */
     uint64_t level_steps[LEVEL_CAUSE_COUNT]; /* so far, by cause */
 };
 

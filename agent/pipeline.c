@@ -23,10 +23,10 @@ struct monitor_call {
 
 struct monitor {
     struct monitor_conf conf; /* without what it points to */
-    struct levels_conf levels_conf;
+    struct budget_conf budget_conf;
     struct source *source;
     struct decode *decode;
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *aggregate;
     struct sampler *sampler;
@@ -36,7 +36,7 @@ struct monitor {
     struct monitor_event_sink events;
 
     bool governed;
-    struct levels levels;
+    struct budget budget;
     int64_t look_ns; /* when the next reading is due */
     int64_t due_ns;  /* before, time's going on changes nothing, if only switches come */
     struct {
@@ -135,7 +135,7 @@ static void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *
     }
 }
 
-/* -- levels -- */
+/* -- the budget -- */
 
 /* The source and the sampler follow the level. */
 static void monitor_set_pace(struct monitor *m)
@@ -143,9 +143,9 @@ static void monitor_set_pace(struct monitor *m)
     struct source_pace *pace = &m->source->pace;
 
     m->due_ns = INT64_MIN;
-    pace->level = m->levels.level;
-    pace->tick_ns = levels_tick_ns(m->levels.level, m->conf.period_ns);
-    pace->table_ns = levels_table_ns(pace->tick_ns, m->switches.come);
+    pace->level = m->budget.level;
+    pace->tick_ns = budget_tick_ns(m->budget.level, m->conf.period_ns);
+    pace->table_ns = budget_table_ns(pace->tick_ns, m->switches.come);
     err_ignore(sampler_set_pace(m->sampler, pace->tick_ns, pace->table_ns)); /* fails out of 1 ms
                                                                                to 10 s only */
 }
@@ -173,7 +173,7 @@ static int64_t monitor_resident(struct monitor *m)
     return m->resident.bytes;
 }
 
-static void monitor_read_own(struct monitor *m, struct levels_reading *r)
+static void monitor_read_own(struct monitor *m, struct budget_reading *r)
 {
     struct source_stats s = {0};
     struct decode_counts d;
@@ -190,13 +190,13 @@ static void monitor_read_own(struct monitor *m, struct levels_reading *r)
 static void monitor_tell_step(struct monitor *m, const struct level_step *step, int64_t wall_ns,
                               int64_t mono_ns)
 {
-    char text[LEVELS_TEXT];
+    char text[BUDGET_TEXT];
     struct life_event ev = {.kind = LIFE_LEVEL, .wall_ns = wall_ns, .mono_ns = mono_ns};
 
     if (m->conf.level) {
         m->conf.level(m->conf.ctx, step);
     }
-    levels_step_text(text, step);
+    budget_step_text(text, step);
     ev.text = str_make(text);
     m->conf.life(m->conf.ctx, &ev);
 }
@@ -204,18 +204,18 @@ static void monitor_tell_step(struct monitor *m, const struct level_step *step, 
 /* Looks at what the agent costs, a few times a second, and changes the level where it must. */
 static void monitor_govern(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
 {
-    struct levels_reading r;
+    struct budget_reading r;
     struct level_step step;
 
     if (!m->governed || mono_ns < m->look_ns) {
         return;
     }
-    m->look_ns = mono_ns + LEVELS_LOOK_NS;
+    m->look_ns = mono_ns + BUDGET_LOOK_NS;
     if (monitor_switches_changed(m)) {
         monitor_set_pace(m);
     }
     monitor_read_own(m, &r);
-    if (levels_look(&m->levels, mono_ns, &r, &step)) {
+    if (budget_look(&m->budget, mono_ns, &r, &step)) {
         monitor_set_pace(m);
         monitor_tell_step(m, &step, wall_ns, mono_ns);
     }
@@ -223,7 +223,7 @@ static void monitor_govern(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
 
 /* -- the agent's own row -- */
 
-static void monitor_set_own(struct ptable_proc *p, unsigned id, bool known, uint64_t value)
+static void monitor_set_own(struct instance *p, unsigned id, bool known, uint64_t value)
 {
     if (known) {
         p->count.mask |= METRIC_BIT(id);
@@ -235,17 +235,17 @@ static void monitor_set_own(struct ptable_proc *p, unsigned id, bool known, uint
 /* What the agent does stands beside what it costs, in the row of its process. */
 static void monitor_put_own(struct monitor *m)
 {
-    struct ptable_proc *p = m->own_pid ? ptable_owner(m->table, m->own_pid) : NULL;
+    struct instance *p = m->own_pid ? instances_owner(m->table, m->own_pid) : NULL;
     uint64_t (*sent)(void *ctx) = m->conf.bytes_sent;
     struct source_stats s = {0};
     struct decode_counts d;
 
-    if (!p || ptable_ended(p) || !p->count.in_table) {
+    if (!p || instances_ended(p) || !p->count.in_table) {
         return;
     }
     m->source->ops->stats(m->source, &s);
     decode_stats(m->decode, &d);
-    monitor_set_own(p, M_AGENT_LEVEL, m->governed, m->levels.level);
+    monitor_set_own(p, M_AGENT_LEVEL, m->governed, m->budget.level);
     monitor_set_own(p, M_AGENT_EVENTS, true, d.in + m->facts);
     monitor_set_own(p, M_AGENT_CALLBACK_P99, s.callback_p99_ns > 0, (uint64_t)s.callback_p99_ns);
     monitor_set_own(p, M_AGENT_BYTES_SENT, sent != NULL, sent ? sent(m->conf.ctx) : 0);
@@ -256,10 +256,10 @@ static void monitor_put_own(struct monitor *m)
 /* Whether anything of p comes out.
  * Asked anew only when more, or something else, is known of the process; not by the record of its
  * end, whose name may be a shorter one. */
-static bool monitor_wants(void *ctx, struct ptable_proc *p)
+static bool monitor_wants(void *ctx, struct instance *p)
 {
     struct monitor *m = ctx;
-    bool same = p->who.info_version == p->info_version || ptable_ended(p);
+    bool same = p->who.info_version == p->info_version || instances_ended(p);
 
     if (p->who.asked != m->who_no || !same) {
         bool hidden = !process_filter_wants(m->who, &p->info);
@@ -285,7 +285,7 @@ static void monitor_on_life(void *ctx, const struct life_event *ev)
 {
     struct monitor *m = ctx;
     bool of_host = life_is_of_host(ev->kind);
-    struct ptable_proc *p = of_host ? NULL : ptable_find(m->table, ev->info.id);
+    struct instance *p = of_host ? NULL : instances_find(m->table, ev->info.id);
 
     if (of_host || (p ? monitor_wants(m, p) : process_filter_wants(m->who, &ev->info))) {
         m->conf.life(m->conf.ctx, ev);
@@ -305,7 +305,7 @@ static inline bool monitor_may_be_due(const struct event *ev)
 /* Decoded, and charged to whom it concerns. */
 static void monitor_take_event(struct monitor *m, const struct event *ev)
 {
-    struct ptable_proc *p = aggregate_event(m->aggregate, ev);
+    struct instance *p = aggregate_event(m->aggregate, ev);
 
     m->due_ns = monitor_may_be_due(ev) ? INT64_MIN : m->due_ns;
     if (m->events.event && !ev->early && (!p || monitor_wants(m, p))) {
@@ -378,7 +378,7 @@ static int64_t monitor_next_due_ns(const struct monitor *m)
 {
     int64_t due_ns = monitor_earlier(sampler_due_ns(m->sampler), lifecycle_due_ns(m->life));
 
-    due_ns = monitor_earlier(due_ns, ptable_due_ns(m->table));
+    due_ns = monitor_earlier(due_ns, instances_due_ns(m->table));
     return m->governed ? monitor_earlier(due_ns, m->look_ns) : due_ns;
 }
 
@@ -394,7 +394,7 @@ static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     }
     sampler_advance(m->sampler, wall_ns, mono_ns);
     lifecycle_advance(m->life, wall_ns, mono_ns);
-    ptable_expire(m->table, mono_ns);
+    instances_expire(m->table, mono_ns);
     monitor_govern(m, wall_ns, mono_ns);
     m->due_ns = monitor_next_due_ns(m);
     monitor_answer_calls(m);
@@ -423,9 +423,9 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
     }
     m->conf = *conf;
     m->conf.who = (struct process_filter_conf){.except_system = false};
-    if (conf->levels) {
-        m->levels_conf = *conf->levels;
-        m->conf.levels = &m->levels_conf;
+    if (conf->budget) {
+        m->budget_conf = *conf->budget;
+        m->conf.budget = &m->budget_conf;
     }
     m->who_no = 1;
     m->due_ns = INT64_MIN;
@@ -448,10 +448,10 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
 
 static enum err monitor_open_stages(struct monitor *m)
 {
-    struct ptable_conf table = {.instances_max = m->conf.processes_max * 2,
-                                .threads_max = THREADS_MAX,
-                                .text_max = TEXT_MAX,
-                                .grace_ns = GRACE_NS};
+    struct instances_conf table = {.instances_max = m->conf.processes_max * 2,
+                                   .threads_max = THREADS_MAX,
+                                   .text_max = TEXT_MAX,
+                                   .grace_ns = GRACE_NS};
     struct lifecycle_conf life = {
         .polled = m->source->about.polled, .told = monitor_on_life, .ctx = m};
     struct sampler_conf sampler = {.period_ns = m->conf.period_ns,
@@ -465,7 +465,7 @@ static enum err monitor_open_stages(struct monitor *m)
     if (e) {
         return e;
     }
-    e = ptable_create(&m->table, &table);
+    e = instances_create(&m->table, &table);
     if (e) {
         return e;
     }
@@ -483,13 +483,13 @@ static enum err monitor_open_stages(struct monitor *m)
     return sampler_create(&m->sampler, &sampler);
 }
 
-static void monitor_begin_levels(struct monitor *m)
+static void monitor_begin_budget(struct monitor *m)
 {
-    if (!m->conf.levels || m->source->about.replay) {
+    if (!m->conf.budget || m->source->about.replay) {
         return;
     }
-    m->levels_conf.cpus = m->source->about.cpus;
-    levels_init(&m->levels, &m->levels_conf);
+    m->budget_conf.cpus = m->source->about.cpus;
+    budget_init(&m->budget, &m->budget_conf);
     m->governed = true;
     monitor_set_pace(m);
 }
@@ -507,7 +507,7 @@ static void monitor_close_stages(struct monitor *m)
     sampler_destroy(m->sampler);
     aggregate_destroy(m->aggregate);
     lifecycle_destroy(m->life);
-    ptable_destroy(m->table);
+    instances_destroy(m->table);
     decode_destroy(m->decode);
     m->sampler = NULL;
     m->aggregate = NULL;
@@ -545,7 +545,7 @@ enum err monitor_open(struct monitor *m, struct errmsg *why)
         return errmsg_set(why, e, "cannot set up the agent's stages: %s", err_text(e));
     }
     m->own_pid = m->source->about.replay ? 0 : os_listed_id();
-    monitor_begin_levels(m);
+    monitor_begin_budget(m);
     return ERR_OK;
 }
 
@@ -710,7 +710,7 @@ static void monitor_copy_text(struct monitor_row *out, size_t *used, struct str 
     *used += s->n;
 }
 
-static void monitor_copy_row(struct monitor *m, struct ptable_proc *p, struct monitor_row *out)
+static void monitor_copy_row(struct monitor *m, struct instance *p, struct monitor_row *out)
 {
     size_t used = 0;
 
@@ -732,10 +732,10 @@ static void monitor_copy_row(struct monitor *m, struct ptable_proc *p, struct mo
 static void monitor_do_process(struct monitor *m, void *arg)
 {
     struct monitor_wanted *w = arg;
-    struct ptable_proc *p = NULL;
+    struct instance *p = NULL;
 
     if (m->source) {
-        p = w->id ? ptable_find(m->table, *w->id) : ptable_owner(m->table, w->pid);
+        p = w->id ? instances_find(m->table, *w->id) : instances_owner(m->table, w->pid);
     }
     w->e = p ? ERR_OK : ERR_NOTFOUND;
     if (p) {
@@ -889,15 +889,15 @@ static void monitor_read_stats(struct monitor *m, struct monitor_stats *out)
     }
     m->source->ops->stats(m->source, &out->source);
     decode_stats(m->decode, &out->decode);
-    out->ptable = *ptable_stats(m->table);
+    out->instances = *instances_stats(m->table);
     out->lifecycle = *lifecycle_stats(m->life);
     out->aggregate = *aggregate_stats(m->aggregate);
     out->sampler = *sampler_stats(m->sampler);
     out->events = out->decode.in + m->facts;
     out->table_rows = m->table_rows;
     out->filtered = out->sampler.filtered + m->hidden_events;
-    out->level = m->levels.level;
-    memcpy(out->level_steps, m->levels.steps, sizeof out->level_steps);
+    out->level = m->budget.level;
+    memcpy(out->level_steps, m->budget.steps, sizeof out->level_steps);
 }
 
 static void monitor_do_stats(struct monitor *m, void *arg)
@@ -943,14 +943,14 @@ size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max)
         {"aggregate", "no_process", s.aggregate.events - s.aggregate.charged},
         {"aggregate", "lost_marks", s.aggregate.lost_marks},
         {"aggregate", "disk_unmatched", s.aggregate.disk_unmatched},
-        {"ptable", "in", s.ptable.instances},
-        {"ptable", "out", s.ptable.forgotten},
-        {"ptable", "held", s.ptable.running + s.ptable.ended},
-        {"ptable", "unattributed", s.lifecycle.no_owner},
-        {"ptable", "full", s.ptable.full},
-        {"ptable", "threads_full", s.ptable.threads_full},
-        {"ptable", "text_full", s.ptable.text_full},
-        {"ptable", "no_memory", s.ptable.nomem},
+        {"instances", "in", s.instances.instances},
+        {"instances", "out", s.instances.forgotten},
+        {"instances", "held", s.instances.running + s.instances.ended},
+        {"instances", "unattributed", s.lifecycle.no_owner},
+        {"instances", "full", s.instances.full},
+        {"instances", "threads_full", s.instances.threads_full},
+        {"instances", "text_full", s.instances.text_full},
+        {"instances", "no_memory", s.instances.nomem},
         {"lifecycle", "unpaired", s.lifecycle.unpaired},
         {"sampler", "in", s.sampler.due},
         {"sampler", "out", s.sampler.rows},

@@ -4,7 +4,7 @@
 #include "common/base/mem.h"
 
 struct aggregate {
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct sched *sched;
     struct irpmap *irps;
@@ -29,7 +29,7 @@ static uint64_t growing_columns(void)
     return mask;
 }
 
-enum err aggregate_create(struct aggregate **out, struct ptable *table, struct lifecycle *life)
+enum err aggregate_create(struct aggregate **out, struct instances *table, struct lifecycle *life)
 {
     struct aggregate *a = mem_zalloc(sizeof *a);
     enum err e;
@@ -83,14 +83,14 @@ uint64_t aggregate_growing(const struct aggregate *a)
 
 /* -- columns -- */
 
-static void set_gauge(struct ptable_proc *p, unsigned id, int64_t value)
+static void set_gauge(struct instance *p, unsigned id, int64_t value)
 {
     p->count.mask |= METRIC_BIT(id);
     p->count.values[id] = value;
 }
 
 /* What events count, where no table does. */
-static void take_count(struct ptable_proc *p, unsigned id, uint64_t value)
+static void take_count(struct instance *p, unsigned id, uint64_t value)
 {
     if (p->count.given & METRIC_BIT(id)) {
         return;
@@ -102,7 +102,7 @@ static void take_count(struct ptable_proc *p, unsigned id, uint64_t value)
 }
 
 /* A counter never goes back: what the source read later must not be lower. */
-static void raise_counter(struct aggregate *a, struct ptable_proc *p, unsigned id, int64_t value)
+static void raise_counter(struct aggregate *a, struct instance *p, unsigned id, int64_t value)
 {
     if (value < p->count.values[id]) {
         a->stats.stepped_back++;
@@ -113,7 +113,7 @@ static void raise_counter(struct aggregate *a, struct ptable_proc *p, unsigned i
 }
 
 /* cpu_time as a table says. It may be less than what switches have added since the one before. */
-static void take_cpu_time(struct aggregate *a, struct ptable_proc *p, int64_t value)
+static void take_cpu_time(struct aggregate *a, struct instance *p, int64_t value)
 {
     a->stats.stepped_back += value < p->count.table_cpu_ns;
     if (value > p->count.values[M_CPU_TIME]) {
@@ -128,7 +128,7 @@ static void take_cpu_time(struct aggregate *a, struct ptable_proc *p, int64_t va
 }
 
 /* cpu_time from its two halves where the source does not give the sum. */
-static void derive_cpu_time(struct aggregate *a, struct ptable_proc *p)
+static void derive_cpu_time(struct aggregate *a, struct instance *p)
 {
     static const uint64_t halves = METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME);
     bool given = (p->count.mask & METRIC_BIT(M_CPU_TIME)) != 0;
@@ -139,16 +139,16 @@ static void derive_cpu_time(struct aggregate *a, struct ptable_proc *p)
         given = true;
     }
     if (given) {
-        ptable_set_cpu_origin(p, CPU_ORIGIN_TIMES);
+        instances_set_cpu_origin(p, CPU_ORIGIN_TIMES);
     }
 }
 
-static bool has_other_origin(const struct ptable_proc *p)
+static bool has_other_origin(const struct instance *p)
 {
     return p->info.cpu_origin != CPU_ORIGIN_NONE && p->info.cpu_origin != CPU_ORIGIN_TIMES;
 }
 
-static void derive_peak_handles(struct ptable_proc *p)
+static void derive_peak_handles(struct instance *p)
 {
     static const uint64_t peak = METRIC_BIT(M_PEAK_HANDLE_COUNT);
     int64_t now = p->count.values[M_HANDLE_COUNT];
@@ -165,7 +165,7 @@ static void derive_peak_handles(struct ptable_proc *p)
 /* -- whose it is -- */
 
 /* In whose context the record was logged. */
-static struct ptable_proc *context_of(struct aggregate *a, const struct event *ev)
+static struct instance *context_of(struct aggregate *a, const struct event *ev)
 {
     if (ev->pid != EVENT_NO_ID) {
         return lifecycle_process(a->life, ev->pid, ev);
@@ -177,12 +177,12 @@ static struct ptable_proc *context_of(struct aggregate *a, const struct event *e
 }
 
 /* The thread that the payload names, or does not. */
-static struct ptable_proc *thread_of(struct aggregate *a, uint32_t tid, const struct event *ev)
+static struct instance *thread_of(struct aggregate *a, uint32_t tid, const struct event *ev)
 {
     return tid == EVENT_NO_ID ? context_of(a, ev) : lifecycle_thread_owner(a->life, tid, ev);
 }
 
-static void charge(struct aggregate *a, struct ptable_proc *p, enum counters_id id, uint64_t n)
+static void charge(struct aggregate *a, struct instance *p, enum counters_id id, uint64_t n)
 {
     if (p) {
         p->tally.n[id] += n;
@@ -199,7 +199,7 @@ static uint64_t span(int64_t ns)
 
 /* -- samples -- */
 
-static void convert_waiting(struct ptable_proc *p, int64_t interval_ns)
+static void convert_waiting(struct instance *p, int64_t interval_ns)
 {
     for (; p; p = p->next) {
         p->count.sampled_ns += p->count.samples_waiting * (uint64_t)interval_ns;
@@ -217,14 +217,14 @@ static void on_interval(struct aggregate *a, const struct event *ev)
     }
     a->interval_ns = ev->u.interval_ns;
     if (first) {
-        convert_waiting(ptable_first_running(a->table), a->interval_ns);
-        convert_waiting(ptable_first_ended(a->table), a->interval_ns);
+        convert_waiting(instances_first_running(a->table), a->interval_ns);
+        convert_waiting(instances_first_ended(a->table), a->interval_ns);
     }
 }
 
-static struct ptable_proc *on_sample(struct aggregate *a, const struct event *ev)
+static struct instance *on_sample(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p = lifecycle_thread_owner(a->life, ev->u.sample.tid, ev);
+    struct instance *p = lifecycle_thread_owner(a->life, ev->u.sample.tid, ev);
 
     charge(a, p, COUNTERS_SAMPLES, 1);
     if (ev->u.sample.interrupt) {
@@ -255,7 +255,7 @@ static enum cpu_origin best_origin(const struct aggregate *a)
     return a->interval_ns && a->stats.samples > 0 ? CPU_ORIGIN_SAMPLES : CPU_ORIGIN_NONE;
 }
 
-bool aggregate_cpu_moves(const struct ptable_proc *p)
+bool aggregate_cpu_moves(const struct instance *p)
 {
     return p->info.cpu_origin == CPU_ORIGIN_TIMES && p->count.run_adds &&
            p->tally.n[COUNTERS_RUN] > p->count.table_run_ns;
@@ -266,7 +266,7 @@ void aggregate_now(struct aggregate *a, int64_t mono_ns)
     sched_settle(a->sched, mono_ns);
 }
 
-static void add_run(struct ptable_proc *p)
+static void add_run(struct instance *p)
 {
     uint64_t run_ns = p->tally.n[COUNTERS_RUN] - p->count.table_run_ns;
     uint64_t room_ns = (uint64_t)(INT64_MAX - p->count.table_cpu_ns);
@@ -279,10 +279,10 @@ static void add_run(struct ptable_proc *p)
 }
 
 /* Events measure everybody: who had none of a kind that is recorded had zero of it. */
-void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
+void aggregate_settle(const struct aggregate *a, struct instance *p)
 {
     if (p->info.cpu_origin == CPU_ORIGIN_NONE) {
-        ptable_set_cpu_origin(p, best_origin(a));
+        instances_set_cpu_origin(p, best_origin(a));
     }
     if (p->info.cpu_origin == CPU_ORIGIN_CSWITCH) {
         take_count(p, M_CPU_TIME, p->tally.n[COUNTERS_RUN]);
@@ -298,7 +298,7 @@ void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
         take_count(p, M_DISK_READ_BYTES, p->tally.n[COUNTERS_DISK_READ_BYTES]);
         take_count(p, M_DISK_WRITE_BYTES, p->tally.n[COUNTERS_DISK_WRITE_BYTES]);
     }
-    if (ptable_ended(p)) {
+    if (instances_ended(p)) {
         p->count.mask &= a->growing; /* what it was using is gone with it; what it used stays */
         return;
     }
@@ -309,7 +309,7 @@ void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
 
 /* -- exit totals -- */
 
-static void on_totals(struct aggregate *a, struct ptable_proc *p, const struct ev_proc *ev)
+static void on_totals(struct aggregate *a, struct instance *p, const struct ev_proc *ev)
 {
     uint64_t mask = ev->totals_mask;
 
@@ -338,17 +338,17 @@ static void on_totals(struct aggregate *a, struct ptable_proc *p, const struct e
 
 /* -- the other events -- */
 
-static struct ptable_proc *on_interrupt(struct aggregate *a, const struct event *ev)
+static struct instance *on_interrupt(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p = sched_running(a->sched, ev->cpu);
+    struct instance *p = sched_running(a->sched, ev->cpu);
 
     charge(a, p, ev->kind == EV_DPC ? COUNTERS_DPC : COUNTERS_ISR, span(ev->u.interrupt.took_ns));
     return p;
 }
 
-static struct ptable_proc *on_fault(struct aggregate *a, const struct event *ev)
+static struct instance *on_fault(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p;
+    struct instance *p;
 
     if (ev->kind == EV_SOFT_FAULT) {
         p = context_of(a, ev);
@@ -361,9 +361,9 @@ static struct ptable_proc *on_fault(struct aggregate *a, const struct event *ev)
     return p;
 }
 
-static struct ptable_proc *on_virtual(struct aggregate *a, const struct event *ev)
+static struct instance *on_virtual(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p = lifecycle_process(a->life, ev->u.vm.pid, ev);
+    struct instance *p = lifecycle_process(a->life, ev->u.vm.pid, ev);
 
     charge(a, p, ev->kind == EV_VIRTUAL_ALLOC ? COUNTERS_VIRTUAL_ALLOC : COUNTERS_VIRTUAL_FREE,
            ev->u.vm.size);
@@ -371,9 +371,9 @@ static struct ptable_proc *on_virtual(struct aggregate *a, const struct event *e
 }
 
 /* Whoever handed the request over. */
-static struct ptable_proc *issuer_of(struct aggregate *a, const struct event *ev)
+static struct instance *issuer_of(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p = NULL;
+    struct instance *p = NULL;
     bool matched = irpmap_take(a->irps, ev->u.disk.irp, &p);
 
     if (ev->u.disk.issuer_tid != EVENT_NO_ID) {
@@ -383,9 +383,9 @@ static struct ptable_proc *issuer_of(struct aggregate *a, const struct event *ev
     return p;
 }
 
-static struct ptable_proc *on_disk(struct aggregate *a, const struct event *ev)
+static struct instance *on_disk(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p;
+    struct instance *p;
 
     if (ev->kind == EV_DISK_INIT) {
         p = thread_of(a, ev->u.disk.issuer_tid, ev);
@@ -407,9 +407,9 @@ static struct ptable_proc *on_disk(struct aggregate *a, const struct event *ev)
     return p;
 }
 
-static struct ptable_proc *on_file(struct aggregate *a, const struct event *ev)
+static struct instance *on_file(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p = thread_of(a, ev->u.file.tid, ev);
+    struct instance *p = thread_of(a, ev->u.file.tid, ev);
 
     if (ev->u.file.op == FILE_OP_END) {
         return p; /* its begin has been counted */
@@ -423,10 +423,10 @@ static struct ptable_proc *on_file(struct aggregate *a, const struct event *ev)
     return p;
 }
 
-static struct ptable_proc *on_net(struct aggregate *a, const struct event *ev)
+static struct instance *on_net(struct aggregate *a, const struct event *ev)
 {
     const struct ev_net *net = &ev->u.net;
-    struct ptable_proc *p = lifecycle_process(a->life, net->pid, ev);
+    struct instance *p = lifecycle_process(a->life, net->pid, ev);
 
     if (net->op == NET_SEND) {
         charge(a, p, net->udp ? COUNTERS_UDP_SEND : COUNTERS_TCP_SEND, net->bytes);
@@ -463,7 +463,7 @@ static bool repeats(struct aggregate *a, const struct event *ev)
     }
 }
 
-static struct ptable_proc *on_life(struct aggregate *a, const struct event *ev)
+static struct instance *on_life(struct aggregate *a, const struct event *ev)
 {
     static const uint8_t counts[EV_KIND_COUNT] = {
         [EV_THREAD_START] = COUNTERS_THREADS_STARTED + 1,
@@ -475,7 +475,7 @@ static struct ptable_proc *on_life(struct aggregate *a, const struct event *ev)
         [EV_IMAGE_FOUND] = COUNTERS_IMAGE_RUNDOWN + 1,
         [EV_IMAGE_LAST] = COUNTERS_IMAGE_RUNDOWN + 1,
     };
-    struct ptable_proc *p;
+    struct instance *p;
 
     if (repeats(a, ev)) {
         return NULL;
@@ -490,7 +490,7 @@ static struct ptable_proc *on_life(struct aggregate *a, const struct event *ev)
     return p;
 }
 
-static struct ptable_proc *counted(struct aggregate *a, struct ptable_proc *p, enum counters_id id)
+static struct instance *counted(struct aggregate *a, struct instance *p, enum counters_id id)
 {
     charge(a, p, id, 1);
     return p;
@@ -504,7 +504,7 @@ static void on_lost(struct aggregate *a, const struct event *ev)
 }
 
 /* Without a default, so that the compiler names a kind that is forgotten here. */
-static struct ptable_proc *rare_event(struct aggregate *a, const struct event *ev)
+static struct instance *rare_event(struct aggregate *a, const struct event *ev)
 {
     switch (ev->kind) {
     case EV_SYSCALL_EXIT:
@@ -573,7 +573,7 @@ static void early_event(struct aggregate *a, const struct event *ev)
     }
 }
 
-static struct ptable_proc *take_event(struct aggregate *a, const struct event *ev)
+static struct instance *take_event(struct aggregate *a, const struct event *ev)
 {
     switch (ev->kind) {
     case EV_READY:
@@ -595,9 +595,9 @@ static struct ptable_proc *take_event(struct aggregate *a, const struct event *e
     }
 }
 
-struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
+struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p;
+    struct instance *p;
 
     if (ev->early) {
         early_event(a, ev);
@@ -613,7 +613,7 @@ struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
 
 /* -- tables -- */
 
-static void take_row(struct aggregate *a, struct ptable_proc *p, const struct snap_row *row)
+static void take_row(struct aggregate *a, struct instance *p, const struct snap_row *row)
 {
     uint64_t mask = row->mask;
 
@@ -643,11 +643,11 @@ void aggregate_table(struct aggregate *a, const struct snapshot *snap)
 {
     sched_settle(a->sched, snap->mono_ns);
     lifecycle_table_begin(a->life, snap);
-    for (struct ptable_proc *p = ptable_first_running(a->table); p; p = p->next) {
+    for (struct instance *p = instances_first_running(a->table); p; p = p->next) {
         p->count.in_table = false;
     }
     for (size_t i = 0; i < snap->n_rows; i++) {
-        struct ptable_proc *p = lifecycle_row(a->life, snap, &snap->rows[i]);
+        struct instance *p = lifecycle_row(a->life, snap, &snap->rows[i]);
 
         if (p) {
             take_row(a, p, &snap->rows[i]);

@@ -1,5 +1,5 @@
-/* From events and tables to counters per process: tallies (ptable_proc.tally) of everything that is
- * attributed, and metrics (ptable_proc.count), which only grow; gauges are what was read last.
+/* From events and tables to counters per process: tallies (instance.tally) of everything that is
+ * attributed, and metrics (instance.count), which only grow; gauges are what was read last.
  *   context switches                      → run, ready and wait time: sched.h
  *   plain CPU samples × sampling interval → time (an interrupt's sample is counted apart)
  *   thread events                         → thread_count, where they show every thread
@@ -22,8 +22,8 @@
 
 #include "agent/account/sched.h"
 #include "agent/process/counters.h"
+#include "agent/process/instances.h"
 #include "agent/process/lifecycle.h"
-#include "agent/process/ptable.h"
 #include "agent/source/event.h"
 #include "agent/source/source.h"
 
@@ -43,14 +43,14 @@ struct aggregate_stats {
 };
 
 /* table and life are borrowed. Errors: ERR_NOMEM */
-NODISCARD enum err aggregate_create(struct aggregate **out, struct ptable *table,
+NODISCARD enum err aggregate_create(struct aggregate **out, struct instances *table,
                                     struct lifecycle *life);
 void aggregate_destroy(struct aggregate *a);
 const struct aggregate_stats *aggregate_stats(const struct aggregate *a);
 
 /* Gives the instance the event was charged to; NULL when it is nobody's or nobody's business. Of a
  * context switch: that of the thread put on. */
-struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev);
+struct instance *aggregate_event(struct aggregate *a, const struct event *ev);
 
 /* What was charged to nobody because its owner is unknown. */
 const struct counters *aggregate_unattributed(const struct aggregate *a);
@@ -63,10 +63,10 @@ uint64_t aggregate_growing(const struct aggregate *a);
 void aggregate_now(struct aggregate *a, int64_t mono_ns);
 
 /* cpu_time of p has moved since the newest table, by switches. */
-bool aggregate_cpu_moves(const struct ptable_proc *p);
+bool aggregate_cpu_moves(const struct instance *p);
 
 /* Brings the columns of p that events feed up to date: before a row is made, and before anybody
  * reads p->count. */
-void aggregate_settle(const struct aggregate *a, struct ptable_proc *p);
+void aggregate_settle(const struct aggregate *a, struct instance *p);
 
 #endif

@@ -11,7 +11,7 @@ enum { WAYS = 8, SETS = IRPMAP_MAX / WAYS };
 
 struct request {
     uint64_t irp;
-    struct ptable_proc *owner;
+    struct instance *owner;
     uint32_t generation;
     uint32_t number; /* of the put, from 1; 0 = free */
 };
@@ -67,7 +67,7 @@ static struct request *set_of(struct irpmap *m, uint64_t irp)
     return m->sets[(irp * UINT64_C(0x9E3779B97F4A7C15)) >> 32 & (SETS - 1)];
 }
 
-void irpmap_put(struct irpmap *m, uint64_t irp, struct ptable_proc *p)
+void irpmap_put(struct irpmap *m, uint64_t irp, struct instance *p)
 {
     struct request *set = set_of(m, irp), *to = &set[0];
     uint32_t number = next_number(m);
@@ -85,12 +85,12 @@ void irpmap_put(struct irpmap *m, uint64_t irp, struct ptable_proc *p)
     *to = (struct request){irp, p, p ? p->generation : 0, number};
 }
 
-bool irpmap_take(struct irpmap *m, uint64_t irp, struct ptable_proc **out)
+bool irpmap_take(struct irpmap *m, uint64_t irp, struct instance **out)
 {
     struct request *set = set_of(m, irp);
 
     for (size_t i = 0; i < WAYS; i++) {
-        struct ptable_proc *p = set[i].owner;
+        struct instance *p = set[i].owner;
 
         if (held(m, &set[i]) && set[i].irp == irp) {
             set[i].number = 0;

@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_AGENT_ACCOUNT_IRPMAP_H
 #define PROCFLEET_AGENT_ACCOUNT_IRPMAP_H
 
-#include "agent/process/ptable.h"
+#include "agent/process/instances.h"
 
 #define IRPMAP_MAX 8192
 
@@ -18,11 +18,11 @@ NODISCARD enum err irpmap_create(struct irpmap **out, uint64_t *dropped);
 void irpmap_destroy(struct irpmap *m); /* NULL is allowed */
 
 /* irp has been handed over by p; NULL: by somebody unknown. Replaces what the address meant. */
-void irpmap_put(struct irpmap *m, uint64_t irp, struct ptable_proc *p);
+void irpmap_put(struct irpmap *m, uint64_t irp, struct instance *p);
 
 /* Takes the request out; *out is NULL where its issuer is unknown or forgotten. False: no such
  * request. */
-bool irpmap_take(struct irpmap *m, uint64_t irp, struct ptable_proc **out);
+bool irpmap_take(struct irpmap *m, uint64_t irp, struct instance **out);
 
 /* Forgets all requests. */
 void irpmap_clear(struct irpmap *m);

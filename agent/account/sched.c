@@ -11,11 +11,11 @@ enum cpu_state {
     CPU_LOST, /* a loss mark at `since_ns`: whoever has it */
 };
 
-/* idmap_entry.state */
+/* u32map_entry.state */
 enum thread_state { THREAD_UNKNOWN, THREAD_RUNS, THREAD_READY, THREAD_WAITS };
 
 struct sched_cpu {
-    struct ptable_proc *owner; /* of tid; dead when its generation differs */
+    struct instance *owner; /* of tid; dead when its generation differs */
     int64_t since_ns;
     uint32_t generation;
     uint32_t tid;
@@ -25,18 +25,18 @@ struct sched_cpu {
 
 struct sched {
     struct lifecycle *life;
-    const struct idmap *threads;
+    const struct u32map *threads;
     struct counters *unattributed;
-    int64_t lost_ns;          /* the last loss mark of any CPU */
-    int64_t switched_ns;      /* the newest switch of any */
-    struct ptable_proc *idle; /* pid 0, which tid 0 of every CPU belongs to */
+    int64_t lost_ns;       /* the last loss mark of any CPU */
+    int64_t switched_ns;   /* the newest switch of any */
+    struct instance *idle; /* pid 0, which tid 0 of every CPU belongs to */
     uint32_t idle_generation;
     struct sched_stats *stats;
     size_t n_cpus; /* seen: the highest number and one */
     struct sched_cpu cpus[SCHED_CPUS_MAX];
 };
 
-enum err sched_create(struct sched **out, struct lifecycle *life, const struct ptable *table,
+enum err sched_create(struct sched **out, struct lifecycle *life, const struct instances *table,
                       struct counters *unattributed, struct sched_stats *stats)
 {
     struct sched *s = mem_zalloc(sizeof *s);
@@ -45,7 +45,7 @@ enum err sched_create(struct sched **out, struct lifecycle *life, const struct p
         return ERR_NOMEM;
     }
     s->life = life;
-    s->threads = ptable_threads(table);
+    s->threads = instances_threads(table);
     s->unattributed = unattributed;
     s->stats = stats;
     s->lost_ns = INT64_MIN;
@@ -66,7 +66,7 @@ static inline uint64_t span(int64_t from_ns, int64_t to_ns)
     return to_ns > from_ns ? (uint64_t)to_ns - (uint64_t)from_ns : 0;
 }
 
-static inline void charge(struct sched *s, struct ptable_proc *p, enum counters_id id, uint64_t n)
+static inline void charge(struct sched *s, struct instance *p, enum counters_id id, uint64_t n)
 {
     if (p) {
         p->tally.n[id] += n;
@@ -76,25 +76,25 @@ static inline void charge(struct sched *s, struct ptable_proc *p, enum counters_
     }
 }
 
-static inline struct idmap_entry *living(struct idmap_entry *e)
+static inline struct u32map_entry *living(struct u32map_entry *e)
 {
-    return e && !ptable_entry_dead(e) ? e : NULL;
+    return e && !instances_entry_dead(e) ? e : NULL;
 }
 
-static inline struct idmap_entry *thread_of(const struct sched *s, uint32_t tid)
+static inline struct u32map_entry *thread_of(const struct sched *s, uint32_t tid)
 {
-    return living(idmap_find(s->threads, tid));
+    return living(u32map_find(s->threads, tid));
 }
 
 /* The entry of the thread a CPU had: mostly it still stands where it was found. */
-static inline struct idmap_entry *thread_at(const struct sched *s, uint32_t tid, uint32_t place)
+static inline struct u32map_entry *thread_at(const struct sched *s, uint32_t tid, uint32_t place)
 {
-    struct idmap_entry *e = &s->threads->at[place < s->threads->cap ? place : 0];
+    struct u32map_entry *e = &s->threads->at[place < s->threads->cap ? place : 0];
 
     return e->key == tid && e->owner ? living(e) : thread_of(s, tid);
 }
 
-static struct ptable_proc *idle_process(struct sched *s, const struct event *ev)
+static struct instance *idle_process(struct sched *s, const struct event *ev)
 {
     if (!s->idle || s->idle->generation != s->idle_generation) {
         s->idle = lifecycle_thread_owner(s->life, 0, ev);
@@ -104,8 +104,8 @@ static struct ptable_proc *idle_process(struct sched *s, const struct event *ev)
 }
 
 /* `e` as thread_of gave it. */
-static inline struct ptable_proc *owner_of(struct sched *s, uint32_t tid,
-                                           const struct idmap_entry *e, const struct event *ev)
+static inline struct instance *owner_of(struct sched *s, uint32_t tid, const struct u32map_entry *e,
+                                        const struct event *ev)
 {
     if (e) {
         return e->owner;
@@ -113,9 +113,9 @@ static inline struct ptable_proc *owner_of(struct sched *s, uint32_t tid,
     return tid ? lifecycle_thread_owner(s->life, tid, ev) : idle_process(s, ev);
 }
 
-static inline struct ptable_proc *cpu_owner(const struct sched_cpu *cpu)
+static inline struct instance *cpu_owner(const struct sched_cpu *cpu)
 {
-    struct ptable_proc *p = cpu->owner;
+    struct instance *p = cpu->owner;
 
     return p && p->generation == cpu->generation ? p : NULL;
 }
@@ -123,9 +123,9 @@ static inline struct ptable_proc *cpu_owner(const struct sched_cpu *cpu)
 /* -- threads; without branches on what only chance decides -- */
 
 /* What the thread did until now is over. */
-static inline void close_thread(struct sched *s, const struct idmap_entry *e, int64_t now_ns)
+static inline void close_thread(struct sched *s, const struct u32map_entry *e, int64_t now_ns)
 {
-    struct ptable_proc *p = e->owner;
+    struct instance *p = e->owner;
     uint64_t n = span(e->since_ns, now_ns) & -(uint64_t)(e->since_ns > s->lost_ns);
 
     p->tally.n[COUNTERS_READY] += n & -(uint64_t)(e->state == THREAD_READY);
@@ -133,7 +133,7 @@ static inline void close_thread(struct sched *s, const struct idmap_entry *e, in
 }
 
 /* tid 0 is many threads, one per CPU: it has no state. */
-static inline void open_thread(struct idmap_entry *e, enum thread_state state, int64_t now_ns)
+static inline void open_thread(struct u32map_entry *e, enum thread_state state, int64_t now_ns)
 {
     e->state = (uint32_t)state & -(uint32_t)(e->key != 0);
     e->since_ns = now_ns;
@@ -164,11 +164,11 @@ static inline struct sched_cpu *cpu_of(struct sched *s, uint16_t number)
 
 /* The thread goes off; `e` is its entry, or NULL. */
 static inline void take_off(struct sched *s, const struct sched_cpu *cpu, const struct event *ev,
-                            struct idmap_entry *e)
+                            struct u32map_entry *e)
 {
     const struct ev_cswitch *sw = &ev->u.cswitch;
     uint64_t span_ns = span(cpu->since_ns, ev->mono_ns);
-    struct ptable_proc *p;
+    struct instance *p;
 
     if (cpu->state == CPU_RUNS) {
         p = cpu_owner(cpu);
@@ -187,12 +187,12 @@ static inline void take_off(struct sched *s, const struct sched_cpu *cpu, const 
     }
 }
 
-static inline struct ptable_proc *put_on(struct sched *s, struct sched_cpu *cpu,
-                                         const struct event *ev)
+static inline struct instance *put_on(struct sched *s, struct sched_cpu *cpu,
+                                      const struct event *ev)
 {
     uint32_t tid = ev->u.cswitch.new_tid;
-    struct idmap_entry *e = thread_of(s, tid);
-    struct ptable_proc *p = owner_of(s, tid, e, ev);
+    struct u32map_entry *e = thread_of(s, tid);
+    struct instance *p = owner_of(s, tid, e, ev);
 
     if (e) {
         close_thread(s, e, ev->mono_ns);
@@ -208,7 +208,7 @@ static inline struct ptable_proc *put_on(struct sched *s, struct sched_cpu *cpu,
     return p;
 }
 
-struct ptable_proc *sched_switch(struct sched *s, const struct event *ev)
+struct instance *sched_switch(struct sched *s, const struct event *ev)
 {
     struct sched_cpu *cpu = cpu_of(s, ev->cpu);
 
@@ -222,9 +222,9 @@ struct ptable_proc *sched_switch(struct sched *s, const struct event *ev)
     return put_on(s, cpu, ev);
 }
 
-struct ptable_proc *sched_ready(struct sched *s, const struct event *ev)
+struct instance *sched_ready(struct sched *s, const struct event *ev)
 {
-    struct idmap_entry *e = thread_of(s, ev->u.ready.tid);
+    struct u32map_entry *e = thread_of(s, ev->u.ready.tid);
 
     if (!e || e->key == 0) {
         return NULL;
@@ -236,7 +236,7 @@ struct ptable_proc *sched_ready(struct sched *s, const struct event *ev)
     return e->owner;
 }
 
-struct ptable_proc *sched_running(const struct sched *s, uint16_t number)
+struct instance *sched_running(const struct sched *s, uint16_t number)
 {
     const struct sched_cpu *cpu = number < s->n_cpus ? &s->cpus[number] : NULL;
 
@@ -249,7 +249,7 @@ void sched_settle(struct sched *s, int64_t now_ns)
 
     for (size_t i = 0; i < s->n_cpus; i++) {
         struct sched_cpu *cpu = &s->cpus[i];
-        struct ptable_proc *p = cpu->state == CPU_RUNS ? cpu_owner(cpu) : NULL;
+        struct instance *p = cpu->state == CPU_RUNS ? cpu_owner(cpu) : NULL;
 
         if (silent) {
             cpu->state = CPU_UNSEEN;

@@ -22,8 +22,8 @@
 #define PROCFLEET_AGENT_ACCOUNT_SCHED_H
 
 #include "agent/process/counters.h"
+#include "agent/process/instances.h"
 #include "agent/process/lifecycle.h"
-#include "agent/process/ptable.h"
 #include "agent/source/event.h"
 
 #define SCHED_CPUS_MAX  2048
@@ -39,13 +39,13 @@ struct sched_stats {
 
 /* All but out are borrowed; unattributed gets what nobody owns. Errors: ERR_NOMEM */
 NODISCARD enum err sched_create(struct sched **out, struct lifecycle *life,
-                                const struct ptable *table, struct counters *unattributed,
+                                const struct instances *table, struct counters *unattributed,
                                 struct sched_stats *stats);
 void sched_destroy(struct sched *s); /* NULL is allowed */
 
 /* EV_CSWITCH and EV_READY. Give the instance of the thread put on, or made ready; NULL: unknown. */
-struct ptable_proc *sched_switch(struct sched *s, const struct event *ev);
-struct ptable_proc *sched_ready(struct sched *s, const struct event *ev);
+struct instance *sched_switch(struct sched *s, const struct event *ev);
+struct instance *sched_ready(struct sched *s, const struct event *ev);
 
 /* Who has a CPU is charged up to the newest switch of any CPU, before it goes off: times at this
  * moment, now_ns, are compared with those of others. When no CPU has switched for SCHED_SILENT_NS
@@ -56,6 +56,6 @@ void sched_settle(struct sched *s, int64_t now_ns);
 void sched_lost(struct sched *s, const struct event *ev);
 
 /* Whose thread has the CPU, as switches say; NULL: they do not, or its owner is unknown. */
-struct ptable_proc *sched_running(const struct sched *s, uint16_t cpu);
+struct instance *sched_running(const struct sched *s, uint16_t cpu);
 
 #endif

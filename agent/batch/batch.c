@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/err.h"
 #include "common/base/mem.h"
@@ -370,7 +370,7 @@ struct batch_builder {
     struct wire_encoder *encoder;
     struct buf encoded;
 
-    struct idmap *by_pid; /* mark = index into known + 1 */
+    struct u32map *by_pid; /* mark = index into known + 1 */
     struct known *known;
     uint32_t n_known, cap_known;
 
@@ -415,7 +415,7 @@ enum err batch_create(struct batch_builder **out, const struct batch_conf *conf)
     atomic_init(&b->limit, WIRE_BATCH_BYTES_MAX);
     arena_init(&b->text, 2u * BATCH_TEXT_MAX);
     buf_init(&b->encoded, WIRE_BATCH_BYTES_MAX);
-    e = idmap_create(&b->by_pid, KNOWN_MAX, NULL);
+    e = u32map_create(&b->by_pid, KNOWN_MAX, NULL);
     if (e) {
         goto fail;
     }
@@ -441,7 +441,7 @@ void batch_destroy(struct batch_builder *b)
     arena_fini(&b->text);
     buf_fini(&b->encoded);
     wire_batch_encoder_destroy(b->encoder);
-    idmap_destroy(b->by_pid);
+    u32map_destroy(b->by_pid);
     mem_free(b->known);
     mem_free(b);
 }
@@ -644,7 +644,7 @@ static enum err batch_close(struct batch_builder *b, bool last)
     } else if (e == ERR_NOMEM) {
         b->stats.nomem += b->stats.held;
         b->n_known = 0; /* what it announced has not arrived */
-        idmap_clear(b->by_pid);
+        u32map_clear(b->by_pid);
         e = ERR_OK;
     } else {
         b->stats.unsent += b->stats.held;
@@ -674,7 +674,7 @@ static enum err batch_change_window(struct batch_builder *b, int64_t window)
     }
     b->window = window;
     b->n_known = 0;
-    idmap_clear(b->by_pid);
+    u32map_clear(b->by_pid);
     return e;
 }
 
@@ -738,7 +738,7 @@ static bool batch_keep_info(struct batch_builder *b, struct proc_info *to,
 
 static struct known *batch_find_known(struct batch_builder *b, struct proc_id id)
 {
-    const struct idmap_entry *e = idmap_get(b->by_pid, id.pid);
+    const struct u32map_entry *e = u32map_get(b->by_pid, id.pid);
     uint32_t i = e ? e->mark : 0;
 
     while (i > 0 && b->known[i - 1].id.start != id.start) {
@@ -750,13 +750,13 @@ static struct known *batch_find_known(struct batch_builder *b, struct proc_id id
 /* NULL: no memory. */
 static struct known *batch_add_known(struct batch_builder *b, struct proc_id id)
 {
-    struct idmap_entry *e;
+    struct u32map_entry *e;
     struct known *k;
 
     if (batch_room(&b->known, &b->cap_known, b->n_known + 1, sizeof *b->known)) {
         return NULL;
     }
-    e = idmap_put(b->by_pid, id.pid);
+    e = u32map_put(b->by_pid, id.pid);
     if (!e) {
         return NULL;
     }
@@ -892,7 +892,7 @@ enum err batch_tick(struct batch_builder *b, const struct sample_tick *tick)
     }
     if (!batch_known_fits(b, tick)) {
         b->n_known = 0;
-        idmap_clear(b->by_pid);
+        u32map_clear(b->by_pid);
     }
     b->stats.in += tick->n_rows;
     if (batch_add_tick(b, tick)) {

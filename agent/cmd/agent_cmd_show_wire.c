@@ -163,7 +163,7 @@ static enum err open_parts(struct show *s, struct errmsg *why)
     struct monitor_conf conf = {.open = agent_cmd_open_source,
                                 .open_ctx = &s->conf,
                                 .period_ns = s->conf.period_ns,
-                                .levels = &s->conf.levels,
+                                .budget = &s->conf.budget,
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .who = s->conf.who,
                                 .tick = on_tick,

@@ -346,10 +346,10 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
     c->filter.hide_user = !conf_bool(c->raw, "privacy.user");
     c->slow_top = (size_t)conf_int(c->raw, "slow.top");
     c->slow_period_ns = conf_int(c->raw, "slow.period");
-    c->levels.max = (unsigned)(conf_text(c->raw, "sampler.level_max")[1] - '0');
-    c->levels.cpu_permille = conf_int(c->raw, "budget.cpu") / 100; /* of thousandths of percent */
-    c->levels.memory_bytes = conf_int(c->raw, "budget.mem");
-    c->levels.events_per_s = conf_int(c->raw, "budget.events");
+    c->budget.max = (unsigned)(conf_text(c->raw, "sampler.level_max")[1] - '0');
+    c->budget.cpu_permille = conf_int(c->raw, "budget.cpu") / 100; /* of thousandths of percent */
+    c->budget.memory_bytes = conf_int(c->raw, "budget.mem");
+    c->budget.events_per_s = conf_int(c->raw, "budget.events");
     read_log(c);
     e = etw_conf_read(&c->etw, c->raw, why);
     if (!e) {

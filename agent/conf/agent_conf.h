@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_CONF_AGENT_CONF_H
 #define PROCFLEET_AGENT_CONF_AGENT_CONF_H
 
-#include "agent/account/levels.h"
+#include "agent/account/budget.h"
 #include "agent/conf/etw_conf.h"
 #include "agent/privacy/privacy.h"
 #include "agent/privacy/process_filter.h"
@@ -37,7 +37,7 @@ struct agent_conf {
     struct privacy_conf filter;
     struct process_filter_conf who;
     uint32_t *pids;            /* owned: those of who */
-    struct levels_conf levels; /* cpus and request are not settings */
+    struct budget_conf budget; /* cpus and request are not settings */
     struct etw_conf etw;
     size_t slow_top; /* processes opened in */
     int64_t slow_period_ns;

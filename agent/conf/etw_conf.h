@@ -1,6 +1,6 @@
 /* The settings etw.*: what event sessions of Windows collect, with which buffers. Portable; on
  * other systems they are read, checked, and without effect. enable_* (or kernel_flags in their
- * place) is permission; the level of collection (levels.h) decides what of it is on. Threads:
+ * place) is permission; the level of collection (budget.h) decides what of it is on. Threads:
  * read-only after reading. */
 #ifndef PROCFLEET_AGENT_CONF_ETW_CONF_H
 #define PROCFLEET_AGENT_CONF_ETW_CONF_H

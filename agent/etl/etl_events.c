@@ -322,11 +322,11 @@ struct etl_events {
 
 static struct str process_name(const struct etl_events *s, uint32_t pid)
 {
-    const struct ptable_proc *p = NULL;
+    const struct instance *p = NULL;
     struct str none = {"", 0};
 
     if (pid != EVENT_NO_ID) {
-        p = ptable_owner(s->walk->table, pid);
+        p = instances_owner(s->walk->table, pid);
     }
     return p ? p->info.name : none;
 }

@@ -57,7 +57,7 @@ void etl_figures_destroy(struct etl_figures *f)
 /* Pid of a thread at this moment; false: unknown. */
 static bool pid_of_thread(const struct etl_walk *w, uint32_t tid, uint32_t *pid)
 {
-    const struct ptable_proc *p = ptable_thread(w->table, tid);
+    const struct instance *p = instances_thread(w->table, tid);
 
     *pid = p ? p->info.id.pid : 0;
     return p || tid == 0;

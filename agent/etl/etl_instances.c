@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
@@ -13,7 +13,7 @@
 struct etl_instances {
     struct etl_instances_row *rows; /* grows */
     size_t n, cap;
-    struct idmap *latest; /* pid → mark: index + 1 of its latest instance */
+    struct u32map *latest; /* pid → mark: index + 1 of its latest instance */
     struct arena text;
     uint64_t dropped;
 };
@@ -27,7 +27,7 @@ enum err etl_instances_create(struct etl_instances **out)
         return ERR_NOMEM;
     }
     arena_init(&l->text, ETL_INSTANCES_TEXT_MAX);
-    e = idmap_create(&l->latest, ETL_INSTANCES_MAX, NULL);
+    e = u32map_create(&l->latest, ETL_INSTANCES_MAX, NULL);
     if (e) {
         etl_instances_destroy(l);
         return e;
@@ -39,7 +39,7 @@ enum err etl_instances_create(struct etl_instances **out)
 void etl_instances_destroy(struct etl_instances *l)
 {
     if (l) {
-        idmap_destroy(l->latest);
+        u32map_destroy(l->latest);
         arena_fini(&l->text);
         mem_free(l->rows);
         mem_free(l);
@@ -48,12 +48,12 @@ void etl_instances_destroy(struct etl_instances *l)
 
 static struct etl_instances_row *row_add(struct etl_instances *l, uint32_t pid)
 {
-    struct idmap_entry *e;
+    struct u32map_entry *e;
 
     if (VEC_ROOM(&l->rows, &l->cap, l->n + 1, ETL_INSTANCES_MAX)) {
         return NULL;
     }
-    e = idmap_put(l->latest, pid);
+    e = u32map_put(l->latest, pid);
     if (!e) {
         return NULL;
     }
@@ -67,7 +67,7 @@ static struct etl_instances_row *row_add(struct etl_instances *l, uint32_t pid)
 /* The instance a record is about, new or known; NULL: there is no room. */
 static struct etl_instances_row *row_of(struct etl_instances *l, uint32_t pid, enum event_kind kind)
 {
-    struct idmap_entry *e = idmap_get(l->latest, pid);
+    struct u32map_entry *e = u32map_get(l->latest, pid);
     struct etl_instances_row *r = e ? &l->rows[e->mark - 1] : NULL;
 
     assert(!e || (e->mark > 0 && e->mark <= l->n));

@@ -22,8 +22,8 @@ struct etl_instances_row {
     uint8_t n_seen;
     uint32_t seen_more;                          /* records beyond them */
     const char *image, *cmdline, *sid, *package; /* NULL: the record has none */
-    const struct ptable_proc *charged; /* the instance that counters were charged to, or NULL */
-    uint32_t order;                    /* of appearance */
+    const struct instance *charged; /* the instance that counters were charged to, or NULL */
+    uint32_t order;                 /* of appearance */
 };
 
 struct etl_instances;

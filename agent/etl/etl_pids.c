@@ -3,13 +3,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 
 struct etl_pids {
-    struct idmap *map; /* pid → row */
+    struct u32map *map; /* pid → row */
     struct arena memory;
     struct etl_pids_row none;   /* the key of a map is any number but EVENT_NO_ID here */
     struct etl_pids_row **rows; /* in order of appearance, then sorted; one more place for `none` */
@@ -28,7 +28,7 @@ enum err etl_pids_create(struct etl_pids **out)
     }
     arena_init(&p->memory, (size_t)(ETL_PIDS_MAX + 1024) * sizeof(struct etl_pids_row));
     p->none.pid = EVENT_NO_ID;
-    e = idmap_create(&p->map, ETL_PIDS_MAX, NULL);
+    e = u32map_create(&p->map, ETL_PIDS_MAX, NULL);
     if (e) {
         etl_pids_destroy(p);
         return e;
@@ -40,7 +40,7 @@ enum err etl_pids_create(struct etl_pids **out)
 void etl_pids_destroy(struct etl_pids *p)
 {
     if (p) {
-        idmap_destroy(p->map);
+        u32map_destroy(p->map);
         arena_fini(&p->memory);
         mem_free(p->rows);
         mem_free(p);
@@ -56,18 +56,18 @@ static bool rows_room(struct etl_pids *p)
 /* NULL: there is no room. */
 static struct etl_pids_row *row_of(struct etl_pids *p, uint32_t pid)
 {
-    struct idmap_entry *e;
+    struct u32map_entry *e;
     struct etl_pids_row *r;
 
     if (pid == EVENT_NO_ID) {
         return &p->none;
     }
-    e = idmap_get(p->map, pid);
+    e = u32map_get(p->map, pid);
     if (e) {
         return e->owner;
     }
     r = rows_room(p) ? arena_alloc(&p->memory, sizeof *r) : NULL;
-    e = r ? idmap_put(p->map, pid) : NULL;
+    e = r ? u32map_put(p->map, pid) : NULL;
     if (!e) {
         return NULL;
     }

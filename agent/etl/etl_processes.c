@@ -79,7 +79,7 @@ int64_t etl_processes_value_of_tally(const struct counters *t, size_t key)
     }
 }
 
-bool etl_processes_value(const struct ptable_proc *p, size_t key, int64_t *v)
+bool etl_processes_value(const struct instance *p, size_t key, int64_t *v)
 {
     if (key == KEY_CPU_TIME) {
         *v = p->count.values[M_CPU_TIME];
@@ -89,7 +89,7 @@ bool etl_processes_value(const struct ptable_proc *p, size_t key, int64_t *v)
     return true;
 }
 
-uint64_t etl_processes_recorded(const struct etl_walk *w, struct ptable_proc *const *all, size_t n)
+uint64_t etl_processes_recorded(const struct etl_walk *w, struct instance *const *all, size_t n)
 {
     const struct counters *unattributed = aggregate_unattributed(w->aggregate);
     uint64_t recorded = 0;
@@ -107,7 +107,7 @@ uint64_t etl_processes_recorded(const struct etl_walk *w, struct ptable_proc *co
     return recorded;
 }
 
-const char *etl_processes_cpu_origin(const struct ptable_proc *p)
+const char *etl_processes_cpu_origin(const struct instance *p)
 {
     switch (p->info.cpu_origin) {
     case CPU_ORIGIN_TIMES:
@@ -125,8 +125,8 @@ const char *etl_processes_cpu_origin(const struct ptable_proc *p)
 
 static int by_pid(const void *pa, const void *pb)
 {
-    const struct ptable_proc *a = *(struct ptable_proc *const *)pa;
-    const struct ptable_proc *b = *(struct ptable_proc *const *)pb;
+    const struct instance *a = *(struct instance *const *)pa;
+    const struct instance *b = *(struct instance *const *)pb;
 
     if (a->info.id.pid != b->info.id.pid) {
         return a->info.id.pid < b->info.id.pid ? -1 : 1;
@@ -134,19 +134,19 @@ static int by_pid(const void *pa, const void *pb)
     return (a->info.id.start > b->info.id.start) - (a->info.id.start < b->info.id.start);
 }
 
-enum err etl_processes_list(const struct etl_walk *w, struct ptable_proc ***out, size_t *n)
+enum err etl_processes_list(const struct etl_walk *w, struct instance ***out, size_t *n)
 {
-    const struct ptable_stats *s = ptable_stats(w->table);
-    struct ptable_proc *const heads[] = {ptable_first_running(w->table),
-                                         ptable_first_ended(w->table)};
-    struct ptable_proc **all = mem_array(s->running + s->ended + 1, sizeof *all);
+    const struct instances_stats *s = instances_stats(w->table);
+    struct instance *const heads[] = {instances_first_running(w->table),
+                                      instances_first_ended(w->table)};
+    struct instance **all = mem_array(s->running + s->ended + 1, sizeof *all);
     size_t at = 0;
 
     if (!all) {
         return ERR_NOMEM;
     }
     for (size_t h = 0; h < 2; h++) {
-        for (struct ptable_proc *p = heads[h]; p && at < s->running + s->ended; p = p->next) {
+        for (struct instance *p = heads[h]; p && at < s->running + s->ended; p = p->next) {
             aggregate_settle(w->aggregate, p);
             all[at++] = p;
         }
@@ -269,7 +269,7 @@ enum err etl_processes_rows_begin(struct etl_processes_rows **out, const struct 
 }
 
 enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file, uint64_t recorded,
-                                const struct ptable_proc *p)
+                                const struct instance *p)
 {
     static const char *const origins[] = {"", "start", "rundown", "snapshot", "inferred"};
     struct table_cell cells[FIGURES + KEY_COUNT + TAIL_COUNT];
@@ -316,7 +316,7 @@ void etl_processes_rows_end(struct etl_processes_rows *r)
 struct valued {
     int64_t v;
     bool known;
-    struct ptable_proc *p;
+    struct instance *p;
 };
 
 static int by_value(const void *pa, const void *pb)
@@ -332,7 +332,7 @@ static int by_value(const void *pa, const void *pb)
     return (a->p->info.id.pid > b->p->info.id.pid) - (a->p->info.id.pid < b->p->info.id.pid);
 }
 
-void etl_processes_rows_sort(struct ptable_proc **all, size_t n, size_t by)
+void etl_processes_rows_sort(struct instance **all, size_t n, size_t by)
 {
     struct valued *v = mem_array(n + 1, sizeof *v);
 
@@ -368,7 +368,7 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     (void)r; /* everything is in the process table */
 }
 
-static bool choice_fits(const struct choice *c, const struct ptable_proc *p)
+static bool choice_fits(const struct choice *c, const struct instance *p)
 {
     int64_t v;
 
@@ -406,7 +406,7 @@ static void note_empty(struct etl_processes_rows *rows, const struct choice *c, 
 static enum err put_part(struct etl_job *job, struct etl_processes_rows *rows,
                          const struct choice *c, const char *name, const struct etl_walk *w)
 {
-    struct ptable_proc **all;
+    struct instance **all;
     uint64_t shown = 0, recorded;
     size_t n;
     enum err e = etl_processes_list(w, &all, &n);

@@ -8,8 +8,7 @@
 #include "common/text/table.h"
 
 /* All instances, in order of pid and start. mem_free. Errors: ERR_NOMEM */
-NODISCARD enum err etl_processes_list(const struct etl_walk *w, struct ptable_proc ***out,
-                                      size_t *n);
+NODISCARD enum err etl_processes_list(const struct etl_walk *w, struct instance ***out, size_t *n);
 
 /* -- figures by name: cpu_time, those of tally.h, and sums of them -- */
 
@@ -27,14 +26,14 @@ const struct etl_processes_key *etl_processes_keys(size_t *n);
 NODISCARD enum err etl_processes_key_find(size_t *key, const char *name, struct errmsg *why);
 
 /* The value; false: not known of this process. */
-bool etl_processes_value(const struct ptable_proc *p, size_t key, int64_t *v);
+bool etl_processes_value(const struct instance *p, size_t key, int64_t *v);
 int64_t etl_processes_value_of_tally(const struct counters *t, size_t key); /* 0 for cpu_time */
 
 /* A bit for each figure that a process has; what none has was not recorded: absent, not 0. */
-uint64_t etl_processes_recorded(const struct etl_walk *w, struct ptable_proc *const *all, size_t n);
+uint64_t etl_processes_recorded(const struct etl_walk *w, struct instance *const *all, size_t n);
 
 const char *
-etl_processes_cpu_origin(const struct ptable_proc *p); /* "samples", "cswitch", "times", "" */
+etl_processes_cpu_origin(const struct instance *p); /* "samples", "cswitch", "times", "" */
 
 /* -- rows: identity, times, and every figure -- */
 
@@ -54,11 +53,11 @@ NODISCARD enum err etl_processes_rows_begin(struct etl_processes_rows **out,
                                             bool file);
 /* recorded  figures that the recording has, of etl_processes_recorded; the others are absent */
 NODISCARD enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file,
-                                          uint64_t recorded, const struct ptable_proc *p);
+                                          uint64_t recorded, const struct instance *p);
 void etl_processes_rows_note(struct etl_processes_rows *r, const char *text);
 void etl_processes_rows_end(struct etl_processes_rows *r); /* NULL is allowed */
 
 /* Sorts by falling value, unknown ones last. */
-void etl_processes_rows_sort(struct ptable_proc **all, size_t n, size_t by);
+void etl_processes_rows_sort(struct instance **all, size_t n, size_t by);
 
 #endif

@@ -56,7 +56,7 @@ static void put_decode(struct jsonw *j, const struct etl_summary *s)
 /* Reached limits: zero unless a recording is larger than the tables. */
 static void put_dropped(struct jsonw *j, const struct etl_summary *s)
 {
-    const struct ptable_stats *t = ptable_stats(s->walk->table);
+    const struct instances_stats *t = instances_stats(s->walk->table);
     const struct etl_figures *f = s->figures;
 
     jsonw_object(j, "over_limits");
@@ -158,7 +158,7 @@ static void put_utc(struct jsonw *j, const char *key, int64_t utc_ns)
     jsonw_text(j, key, str_make(clk_format_utc(text, sizeof text, utc_ns, 6)));
 }
 
-static void put_instance(struct jsonw *j, const struct ptable_proc *p)
+static void put_instance(struct jsonw *j, const struct instance *p)
 {
     static const char *const origins[] = {"unknown", "start", "rundown", "snapshot", "inferred"};
     int64_t cpu;
@@ -187,7 +187,7 @@ static void put_instance(struct jsonw *j, const struct ptable_proc *p)
 
 static enum err put_instances(struct jsonw *j, const struct etl_walk *w)
 {
-    struct ptable_proc **all;
+    struct instance **all;
     size_t n;
     enum err e = etl_processes_list(w, &all, &n);
 
@@ -261,7 +261,7 @@ static void print_span(FILE *to, const struct etl_summary *s)
 static void print_head(FILE *to, const struct etl_summary *s)
 {
     const struct etl_figures *f = s->figures;
-    const struct ptable_stats *t = ptable_stats(s->walk->table);
+    const struct instances_stats *t = instances_stats(s->walk->table);
     const struct lifecycle_stats *l = lifecycle_stats(s->walk->life);
     struct buf line;
 
@@ -360,7 +360,7 @@ static bool telling(uint64_t recorded, size_t *by)
     return false;
 }
 
-static enum err put_top(const struct etl_job *job, struct ptable_proc **all, size_t n,
+static enum err put_top(const struct etl_job *job, struct instance **all, size_t n,
                         uint64_t recorded, size_t by)
 {
     struct etl_processes_rows *rows;
@@ -387,7 +387,7 @@ static enum err put_top(const struct etl_job *job, struct ptable_proc **all, siz
 /* The processes that used most, where that is recorded. */
 static enum err print_top(const struct etl_job *job, const struct etl_walk *w)
 {
-    struct ptable_proc **all;
+    struct instance **all;
     uint64_t recorded;
     size_t n, by;
     enum err e = etl_processes_list(w, &all, &n);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/etl/etl_job.h"
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -16,8 +16,8 @@
 #define NOBODY          UINT32_MAX
 
 struct thread {
-    const struct ptable_proc *owner; /* NULL: not known */
-    const char *name;                /* borrowed from the arena, or NULL */
+    const struct instance *owner; /* NULL: not known */
+    const char *name;             /* borrowed from the arena, or NULL */
     uint32_t pid, tid;
     bool started, stopped;
     int64_t start_ns, stop_ns, run_ns;
@@ -34,7 +34,7 @@ struct etl_threads {
     struct etl_walk *walk;
     struct thread *all; /* grows */
     size_t n, cap;
-    struct idmap *latest; /* tid → mark: index + 1 */
+    struct u32map *latest; /* tid → mark: index + 1 */
     struct arena names;
     uint64_t dropped, n_samples, n_switches;
     struct running cpus[CPUS];
@@ -44,10 +44,10 @@ struct etl_threads {
 
 static struct thread *thread_add(struct etl_threads *t, uint32_t tid)
 {
-    struct idmap_entry *e = NULL;
+    struct u32map_entry *e = NULL;
 
     if (VEC_ROOM(&t->all, &t->cap, t->n + 1, ETL_THREADS_MAX) == ERR_OK) {
-        e = idmap_put(t->latest, tid);
+        e = u32map_put(t->latest, tid);
     }
     if (!e) {
         t->dropped++;
@@ -62,11 +62,11 @@ static struct thread *thread_add(struct etl_threads *t, uint32_t tid)
 /* The thread that has this id now; a new one if none had it. */
 static struct thread *thread_of(struct etl_threads *t, uint32_t tid)
 {
-    struct idmap_entry *e = idmap_get(t->latest, tid);
+    struct u32map_entry *e = u32map_get(t->latest, tid);
     struct thread *th = e ? &t->all[e->mark - 1] : thread_add(t, tid);
 
     if (th && !th->owner) {
-        th->owner = ptable_thread(t->walk->table, tid);
+        th->owner = instances_thread(t->walk->table, tid);
         th->pid = th->owner ? th->owner->info.id.pid : th->pid;
     }
     return th;
@@ -103,7 +103,7 @@ static void on_life(struct etl_threads *t, const struct event *ev)
         return;
     }
     th->pid = ev->u.thread.pid;
-    th->owner = ptable_thread(t->walk->table, ev->u.thread.tid);
+    th->owner = instances_thread(t->walk->table, ev->u.thread.tid);
     name_thread(t, th, ev->u.thread.name);
     if (ev->kind == EV_THREAD_START) {
         th->started = true;
@@ -264,7 +264,7 @@ static int by_pid(const void *pa, const void *pb)
 static void threads_destroy(struct etl_threads *t)
 {
     arena_fini(&t->names);
-    idmap_destroy(t->latest);
+    u32map_destroy(t->latest);
     mem_free(t->all);
     mem_free(t);
 }
@@ -282,7 +282,7 @@ static enum err threads_create(struct etl_threads **out, struct etl_job *job)
     for (size_t i = 0; i < CPUS; i++) {
         t->cpus[i].thread = NOBODY;
     }
-    e = idmap_create(&t->latest, ETL_THREADS_MAX, NULL);
+    e = u32map_create(&t->latest, ETL_THREADS_MAX, NULL);
     if (e) {
         threads_destroy(t);
         return e;

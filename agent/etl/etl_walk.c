@@ -105,7 +105,7 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     struct etl_walk *w = ctx;
 
     lifecycle_advance(w->life, wall_ns, mono_ns);
-    ptable_expire(w->table, mono_ns);
+    instances_expire(w->table, mono_ns);
 }
 
 /* -- building -- */
@@ -118,18 +118,18 @@ static void ignore_life(void *ctx, const struct life_event *ev)
 
 static enum err open_stages(struct etl_walk *w)
 {
-    struct ptable_conf table = {.instances_max = ETL_WALK_INSTANCES_MAX,
-                                .threads_max = ETL_WALK_THREADS_MAX,
-                                .text_max = ETL_WALK_TEXT_MAX,
-                                .grace_ns = GRACE_NS,
-                                .keep = true};
+    struct instances_conf table = {.instances_max = ETL_WALK_INSTANCES_MAX,
+                                   .threads_max = ETL_WALK_THREADS_MAX,
+                                   .text_max = ETL_WALK_TEXT_MAX,
+                                   .grace_ns = GRACE_NS,
+                                   .keep = true};
     struct lifecycle_conf life = {.told = ignore_life};
     enum err e = decode_create(&w->decode);
 
     if (e) {
         return e;
     }
-    e = ptable_create(&w->table, &table);
+    e = instances_create(&w->table, &table);
     if (e) {
         return e;
     }
@@ -226,7 +226,7 @@ void etl_walk_close(struct etl_walk *w)
     describe_destroy(w->describe);
     aggregate_destroy(w->aggregate);
     lifecycle_destroy(w->life);
-    ptable_destroy(w->table);
+    instances_destroy(w->table);
     decode_destroy(w->decode);
     mem_free(w->census);
     mem_free(w);

@@ -9,7 +9,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
-#include "agent/process/ptable.h"
+#include "agent/process/instances.h"
 #include "agent/source/source.h"
 #include "agent/source/trace/etl_census.h"
 
@@ -20,10 +20,10 @@
 
 struct etl_walk_record {
     const struct raw_event *raw;
-    const struct event *ev;      /* NULL: there is no fact in it */
-    enum err decoded;            /* why not: ERR_NOTFOUND, ERR_CORRUPT */
-    struct ptable_proc *charged; /* NULL: none, or unknown */
-    int64_t since_ns;            /* since the first recording's start */
+    const struct event *ev;   /* NULL: there is no fact in it */
+    enum err decoded;         /* why not: ERR_NOTFOUND, ERR_CORRUPT */
+    struct instance *charged; /* NULL: none, or unknown */
+    int64_t since_ns;         /* since the first recording's start */
 };
 
 struct etl_walk_conf {
@@ -43,7 +43,7 @@ struct etl_walk {
     struct etl_walk_conf conf;
     struct source *source; /* its `about` describes the recordings */
     struct decode *decode;
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *aggregate;
     struct describe *describe; /* NULL without conf.names */

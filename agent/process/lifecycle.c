@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
@@ -24,7 +24,7 @@ enum { LIFECYCLE_EARLY_PIDS_MAX = 1 << 16, LIFECYCLE_EARLY_TIDS_MAX = 1 << 18 };
 
 /* A start or end that waits for the record of the other provider. */
 struct lifecycle_held {
-    struct ptable_proc *p;
+    struct instance *p;
     uint32_t generation;      /* of p when it was put here */
     uint8_t kind;             /* enum life_kind: LIFE_PROCESS_START, LIFE_PROCESS_STOP */
     int64_t wall_ns, mono_ns; /* of the record that came first */
@@ -39,7 +39,7 @@ struct lifecycle {
     struct lifecycle_conf conf;
     uint8_t halves;             /* which have been heard of */
     struct lifecycle_hold hold; /* told when the other half is here */
-    struct idmap *early_pids, *early_tids;
+    struct u32map *early_pids, *early_tids;
     bool early;          /* the pass over the whole recording is under way */
     bool thread_rundown; /* thread records of the rundown have been seen */
     uint32_t table_seq;
@@ -55,7 +55,7 @@ static inline bool lifecycle_both_speak(const struct lifecycle *l)
 
 /* ---- reporting ---- */
 
-static void lifecycle_tell(struct lifecycle *l, enum life_kind kind, struct ptable_proc *p,
+static void lifecycle_tell(struct lifecycle *l, enum life_kind kind, struct instance *p,
                            int64_t wall_ns, int64_t mono_ns)
 {
     struct life_event ev = {.kind = (uint8_t)kind, .wall_ns = wall_ns, .mono_ns = mono_ns};
@@ -68,7 +68,7 @@ static void lifecycle_tell(struct lifecycle *l, enum life_kind kind, struct ptab
     l->conf.told(l->conf.ctx, &ev);
 }
 
-static void lifecycle_tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+static void lifecycle_tell_start(struct lifecycle *l, struct instance *p, int64_t wall_ns,
                                  int64_t mono_ns)
 {
     p->life.start_due_ns = 0;
@@ -80,7 +80,7 @@ static void lifecycle_tell_start(struct lifecycle *l, struct ptable_proc *p, int
     lifecycle_tell(l, LIFE_PROCESS_START, p, wall_ns, mono_ns);
 }
 
-static void lifecycle_tell_end(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+static void lifecycle_tell_end(struct lifecycle *l, struct instance *p, int64_t wall_ns,
                                int64_t mono_ns)
 {
     p->life.stop_held = false;
@@ -92,7 +92,7 @@ static void lifecycle_tell_end(struct lifecycle *l, struct ptable_proc *p, int64
 }
 
 /* An inferred start is reported with its creation time where that is known. */
-static void lifecycle_tell_inferred(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+static void lifecycle_tell_inferred(struct lifecycle *l, struct instance *p, int64_t wall_ns,
                                     int64_t mono_ns)
 {
     int64_t back_ns = 0;
@@ -138,7 +138,7 @@ static bool lifecycle_hold_pop(struct lifecycle_hold *h, int64_t until_ns,
 
 /* The one of p, where it stands in the queue, or NULL. */
 static const struct lifecycle_held *lifecycle_hold_find(const struct lifecycle_hold *h,
-                                                        const struct ptable_proc *p, uint8_t kind)
+                                                        const struct instance *p, uint8_t kind)
 {
     for (size_t i = h->n; i-- > 0;) {
         const struct lifecycle_held *item = &h->items[(h->first + i) % LIFECYCLE_HOLD_MAX];
@@ -160,7 +160,7 @@ static void lifecycle_release_start(struct lifecycle *l, const struct lifecycle_
 
 static void lifecycle_release(struct lifecycle *l, const struct lifecycle_held *item)
 {
-    struct ptable_proc *p = item->p;
+    struct instance *p = item->p;
 
     if (p->generation != item->generation) {
         return; /* reported already: the slot holds another instance */
@@ -191,7 +191,7 @@ static int64_t lifecycle_hold_next(const struct lifecycle *l)
 }
 
 /* Queues the start or end of p; a full queue reports its first entry to make room. */
-static void lifecycle_hold_begin(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind,
+static void lifecycle_hold_begin(struct lifecycle *l, struct instance *p, enum life_kind kind,
                                  const struct event *ev)
 {
     struct lifecycle_held first;
@@ -209,7 +209,7 @@ static void lifecycle_hold_begin(struct lifecycle *l, struct ptable_proc *p, enu
 }
 
 /* The second record is here, or none will come: reports the start or end of p if it waits. */
-static void lifecycle_hold_end(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind)
+static void lifecycle_hold_end(struct lifecycle *l, struct instance *p, enum life_kind kind)
 {
     const struct lifecycle_held *item = lifecycle_hold_find(&l->hold, p, (uint8_t)kind);
 
@@ -233,11 +233,11 @@ enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *c
     }
     l->conf = *conf;
     l->due_ns = LIFECYCLE_NEVER;
-    e = idmap_create(&l->early_pids, LIFECYCLE_EARLY_PIDS_MAX, NULL);
+    e = u32map_create(&l->early_pids, LIFECYCLE_EARLY_PIDS_MAX, NULL);
     if (e) {
         goto fail;
     }
-    e = idmap_create(&l->early_tids, LIFECYCLE_EARLY_TIDS_MAX, NULL);
+    e = u32map_create(&l->early_tids, LIFECYCLE_EARLY_TIDS_MAX, NULL);
     if (e) {
         goto fail;
     }
@@ -254,8 +254,8 @@ void lifecycle_destroy(struct lifecycle *l)
     if (!l) {
         return;
     }
-    idmap_destroy(l->early_pids);
-    idmap_destroy(l->early_tids);
+    u32map_destroy(l->early_pids);
+    u32map_destroy(l->early_tids);
     mem_free(l);
 }
 
@@ -269,7 +269,7 @@ void lifecycle_set_polled(struct lifecycle *l, bool polled)
     l->conf.polled = polled;
 }
 
-bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc *p)
+bool lifecycle_threads_known(const struct lifecycle *l, const struct instance *p)
 {
     return l->thread_rundown || (p->info.origin == ORIGIN_START && p->threads > 0);
 }
@@ -277,17 +277,17 @@ bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc
 /* ---- ending ---- */
 
 /* Whoever ends has started: what has not been told of that is told first. */
-static void lifecycle_end(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
+static void lifecycle_end(struct lifecycle *l, struct instance *p, const struct proc_info *how,
                           int64_t wall_ns, int64_t mono_ns)
 {
     if (p->life.start_due_ns) {
         lifecycle_tell_inferred(l, p, wall_ns, mono_ns);
     }
     p->life.stop_due_ns = 0;
-    ptable_end(l->conf.table, p, how, mono_ns);
+    instances_end(l->conf.table, p, how, mono_ns);
 }
 
-static void lifecycle_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
+static void lifecycle_stop(struct lifecycle *l, struct instance *p, const struct proc_info *how,
                            int64_t wall_ns, int64_t mono_ns)
 {
     lifecycle_hold_end(l, p, LIFE_PROCESS_START);
@@ -296,7 +296,7 @@ static void lifecycle_stop(struct lifecycle *l, struct ptable_proc *p, const str
 }
 
 /* Ends the instance and tells it. */
-static void lifecycle_infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+static void lifecycle_infer_stop(struct lifecycle *l, struct instance *p, int64_t wall_ns,
                                  int64_t mono_ns)
 {
     struct proc_info how = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = wall_ns};
@@ -307,10 +307,9 @@ static void lifecycle_infer_stop(struct lifecycle *l, struct ptable_proc *p, int
 /* ---- adding ---- */
 
 /* From now on its creation is exact; its id follows if nobody has been told of it. */
-static void lifecycle_adopt(struct lifecycle *l, struct ptable_proc *p,
-                            const struct proc_info *info)
+static void lifecycle_adopt(struct lifecycle *l, struct instance *p, const struct proc_info *info)
 {
-    ptable_set_created(l->conf.table, p, info->id.start, info->create_ns);
+    instances_set_created(l->conf.table, p, info->id.start, info->create_ns);
     p->life.exact = true;
     p->life.exact_start = p->info.id.start == info->id.start ? 0 : info->id.start;
 }
@@ -318,13 +317,13 @@ static void lifecycle_adopt(struct lifecycle *l, struct ptable_proc *p,
 /* The parent's instance, so that its pid may be reused. */
 static uint64_t lifecycle_parent_start(const struct lifecycle *l, const struct proc_info *info)
 {
-    const struct ptable_proc *parent;
+    const struct instance *parent;
 
     if (!(info->have & INFO_PARENT) || info->parent_start) {
         return info->parent_start;
     }
-    parent = ptable_owner(l->conf.table, info->parent_pid);
-    if (!parent || ptable_ended(parent) || parent->info.id.start > info->id.start) {
+    parent = instances_owner(l->conf.table, info->parent_pid);
+    if (!parent || instances_ended(parent) || parent->info.id.start > info->id.start) {
         return 0;
     }
     return parent->info.id.start;
@@ -332,28 +331,28 @@ static uint64_t lifecycle_parent_start(const struct lifecycle *l, const struct p
 
 /* Adds the instance; whoever owned the pid until now has ended unseen. NULL: no room, counted.
  * Adds the instance; whoever owned the pid until now has ended unseen. */
-static struct ptable_proc *lifecycle_add(struct lifecycle *l, const struct proc_info *info,
-                                         enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
+static struct instance *lifecycle_add(struct lifecycle *l, const struct proc_info *info,
+                                      enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
 {
-    struct ptable_proc *old = ptable_owner(l->conf.table, info->id.pid);
-    struct ptable_proc *p;
+    struct instance *old = instances_owner(l->conf.table, info->id.pid);
+    struct instance *p;
     struct proc_info full = *info;
 
-    if (old && !ptable_ended(old)) {
+    if (old && !instances_ended(old)) {
         lifecycle_infer_stop(l, old, wall_ns, mono_ns);
     }
-    if (!ptable_room(l->conf.table, full.id.pid)) {
+    if (!instances_room(l->conf.table, full.id.pid)) {
         return NULL; /* counted there */
     }
-    if (full.id.start == 0 && ptable_find(l->conf.table, full.id)) {
+    if (full.id.start == 0 && instances_find(l->conf.table, full.id)) {
         full.id.start = clk_to_filetime(wall_ns); /* start 0 is taken: keep the two apart */
     }
-    full.id.start = ptable_free_start(l->conf.table, full.id);
+    full.id.start = instances_free_start(l->conf.table, full.id);
     full.origin = (uint8_t)origin;
     full.cpu_origin = CPU_ORIGIN_NONE;
     full.parent_start = lifecycle_parent_start(l, info);
     full.have &= ~LIFECYCLE_EXIT_BITS;
-    if (ptable_add(l->conf.table, &full, &p)) {
+    if (instances_add(l->conf.table, &full, &p)) {
         return NULL; /* counted there */
     }
     p->life.table_seq = l->table_seq;
@@ -384,14 +383,14 @@ static void lifecycle_wait_until(struct lifecycle *l, int64_t *due_ns, int64_t m
 }
 
 /* A row nobody announced. */
-static struct ptable_proc *lifecycle_add_row(struct lifecycle *l, const struct snapshot *snap,
-                                             const struct proc_info *info)
+static struct instance *lifecycle_add_row(struct lifecycle *l, const struct snapshot *snap,
+                                          const struct proc_info *info)
 {
     bool old =
         l->table_seq == 1 || ((info->have & INFO_CREATE_TIME) &&
                               info->create_ns < l->first_table_wall_ns - LIFECYCLE_CREATE_SLACK_NS);
-    struct ptable_proc *p = lifecycle_add(l, info, old ? ORIGIN_SNAPSHOT : ORIGIN_INFERRED,
-                                          snap->wall_ns, snap->mono_ns);
+    struct instance *p = lifecycle_add(l, info, old ? ORIGIN_SNAPSHOT : ORIGIN_INFERRED,
+                                       snap->wall_ns, snap->mono_ns);
 
     if (!p || old) {
         return p;
@@ -406,36 +405,36 @@ static struct ptable_proc *lifecycle_add_row(struct lifecycle *l, const struct s
 
 /* Comparing texts costs more than all the rest of a row that says what the last one said. A text
  * that had no room is tried again. */
-static bool lifecycle_row_has_news(const struct ptable_proc *p, const struct snap_row *row)
+static bool lifecycle_row_has_news(const struct instance *p, const struct snap_row *row)
 {
     return row->info_version == 0 || row->info_version != p->life.row_version ||
            row->info.name.n != p->info.name.n || row->info.image.n != p->info.image.n ||
            row->info.command_line.n != p->info.command_line.n || row->info.user.n != p->info.user.n;
 }
 
-struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
-                                  const struct snap_row *row)
+struct instance *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
+                               const struct snap_row *row)
 {
-    struct ptable_proc *p = lifecycle_match_id(l->conf.table, row->info.id);
+    struct instance *p = lifecycle_match_id(l->conf.table, row->info.id);
 
     if (!p) {
         p = lifecycle_match_row(l->conf.table, &row->info);
         if (!p) {
             return lifecycle_add_row(l, snap, &row->info);
         }
-        if (!ptable_ended(p) || (p->info.have & INFO_EXIT_INFERRED)) {
+        if (!instances_ended(p) || (p->info.have & INFO_EXIT_INFERRED)) {
             lifecycle_adopt(l, p, &row->info);
         }
     }
-    if (ptable_ended(p)) {
+    if (instances_ended(p)) {
         if (!(p->info.have & INFO_EXIT_INFERRED)) {
             return NULL; /* the table was read while it ended */
         }
         l->stats.revived++;
-        ptable_revive(l->conf.table, p);
+        instances_revive(l->conf.table, p);
     }
     if (lifecycle_row_has_news(p, row)) {
-        ptable_update(l->conf.table, p, &row->info);
+        instances_update(l->conf.table, p, &row->info);
         p->life.row_version = row->info_version;
     }
     p->life.table_seq = l->table_seq;
@@ -445,12 +444,12 @@ struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *sn
 
 void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap)
 {
-    struct ptable_proc *p, *next;
+    struct instance *p, *next;
 
     if (!snap->complete) {
         return;
     }
-    for (p = ptable_first_running(l->conf.table); p; p = next) {
+    for (p = instances_first_running(l->conf.table); p; p = next) {
         next = p->next;
         if (p->life.table_seq == l->table_seq || p->life.stop_due_ns) {
             continue;
@@ -475,7 +474,7 @@ int64_t lifecycle_due_ns(const struct lifecycle *l)
 
 void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
 {
-    struct ptable_proc *p, *next;
+    struct instance *p, *next;
 
     if (l->hold.n > 0) {
         lifecycle_hold_until(l, clk_sub(mono_ns, LIFECYCLE_WAIT_NS));
@@ -484,7 +483,7 @@ void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
         return;
     }
     l->due_ns = LIFECYCLE_NEVER;
-    for (p = ptable_first_running(l->conf.table); p; p = next) {
+    for (p = instances_first_running(l->conf.table); p; p = next) {
         next = p->next;
         if (p->life.start_due_ns && p->life.start_due_ns <= mono_ns) {
             lifecycle_tell_inferred(l, p, wall_ns, mono_ns);
@@ -511,17 +510,17 @@ static uint8_t lifecycle_half(const struct event *ev)
 }
 
 /* The instance an event names: by identity where it has one, else the pid's newest. */
-static struct ptable_proc *lifecycle_named(const struct lifecycle *l, const struct ev_proc *ev)
+static struct instance *lifecycle_named(const struct lifecycle *l, const struct ev_proc *ev)
 {
     if (ev->manifest && ev->info.id.start) {
         return lifecycle_match_record(l->conf.table, &ev->info);
     }
     return ev->info.id.start ? lifecycle_match_id(l->conf.table, ev->info.id)
-                             : ptable_owner(l->conf.table, ev->info.id.pid);
+                             : instances_owner(l->conf.table, ev->info.id.pid);
 }
 
 /* Everything the record knows; a manifest record knows name and creation better. */
-static void lifecycle_update(struct lifecycle *l, struct ptable_proc *p, const struct event *ev)
+static void lifecycle_update(struct lifecycle *l, struct instance *p, const struct event *ev)
 {
     struct proc_info info = ev->u.proc.info;
 
@@ -531,12 +530,11 @@ static void lifecycle_update(struct lifecycle *l, struct ptable_proc *p, const s
     if (ev->u.proc.manifest && (info.have & INFO_CREATE_TIME) && !p->life.exact) {
         lifecycle_adopt(l, p, &info);
     }
-    ptable_update(l->conf.table, p, &info);
+    instances_update(l->conf.table, p, &info);
 }
 
 /* Told now, or when the other provider's record is here. */
-static void lifecycle_begin_start(struct lifecycle *l, struct ptable_proc *p,
-                                  const struct event *ev)
+static void lifecycle_begin_start(struct lifecycle *l, struct instance *p, const struct event *ev)
 {
     p->life.start_due_ns = 0;
     if (lifecycle_both_speak(l)) {
@@ -546,10 +544,10 @@ static void lifecycle_begin_start(struct lifecycle *l, struct ptable_proc *p,
     }
 }
 
-static struct ptable_proc *lifecycle_new_start(struct lifecycle *l, const struct proc_info *info,
-                                               bool exact, const struct event *ev)
+static struct instance *lifecycle_new_start(struct lifecycle *l, const struct proc_info *info,
+                                            bool exact, const struct event *ev)
 {
-    struct ptable_proc *p = lifecycle_add(l, info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
+    struct instance *p = lifecycle_add(l, info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
 
     if (!p) {
         return NULL;
@@ -562,7 +560,7 @@ static struct ptable_proc *lifecycle_new_start(struct lifecycle *l, const struct
 
 /* A table was quicker than the first record of its start: it waits for that, or it is the agent's
  * first table, and the process began a moment before. */
-static bool lifecycle_known_by_table(const struct ptable_proc *p, const struct event *ev)
+static bool lifecycle_known_by_table(const struct instance *p, const struct event *ev)
 {
     int64_t age_ns = clk_sub(ev->wall_ns, p->info.create_ns);
 
@@ -571,10 +569,10 @@ static bool lifecycle_known_by_table(const struct ptable_proc *p, const struct e
                                     age_ns < LIFECYCLE_WAIT_NS && age_ns > -LIFECYCLE_WAIT_NS);
 }
 
-static struct ptable_proc *lifecycle_on_start(struct lifecycle *l, const struct event *ev)
+static struct instance *lifecycle_on_start(struct lifecycle *l, const struct event *ev)
 {
     struct proc_info info = ev->u.proc.info;
-    struct ptable_proc *p = info.id.start ? lifecycle_match_id(l->conf.table, info.id) : NULL;
+    struct instance *p = info.id.start ? lifecycle_match_id(l->conf.table, info.id) : NULL;
     bool exact = info.id.start && (info.have & INFO_CREATE_TIME) && !ev->u.proc.provisional;
     bool paired, news;
 
@@ -593,7 +591,7 @@ static struct ptable_proc *lifecycle_on_start(struct lifecycle *l, const struct 
     p->life.start_half |= lifecycle_half(ev);
     lifecycle_update(l, p, ev);
     if (news) {
-        ptable_set_origin(p, ORIGIN_START);
+        instances_set_origin(p, ORIGIN_START);
         lifecycle_begin_start(l, p, ev);
     } else if (paired) {
         lifecycle_hold_end(l, p, LIFE_PROCESS_START);
@@ -605,12 +603,12 @@ static struct ptable_proc *lifecycle_on_start(struct lifecycle *l, const struct 
 
 /* A stop whose start nobody saw. Of a recording: it lived all along. Live: it began after the
  * agent unless its creation time says otherwise. */
-static struct ptable_proc *lifecycle_add_unseen(struct lifecycle *l, const struct event *ev)
+static struct instance *lifecycle_add_unseen(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
     bool new_here = l->table_seq > 0 && (info->have & INFO_CREATE_TIME) &&
                     info->create_ns >= l->first_table_wall_ns - LIFECYCLE_CREATE_SLACK_NS;
-    struct ptable_proc *p;
+    struct instance *p;
 
     p = lifecycle_add(l, info, new_here ? ORIGIN_INFERRED : ORIGIN_UNKNOWN, ev->wall_ns,
                       ev->mono_ns);
@@ -621,15 +619,15 @@ static struct ptable_proc *lifecycle_add_unseen(struct lifecycle *l, const struc
 }
 
 /* A further record of an end that is known. */
-static void lifecycle_stopped_again(struct lifecycle *l, struct ptable_proc *p,
-                                    const struct event *ev, struct proc_info *how)
+static void lifecycle_stopped_again(struct lifecycle *l, struct instance *p, const struct event *ev,
+                                    struct proc_info *how)
 {
     bool other = p->life.stop_half && !(p->life.stop_half & lifecycle_half(ev));
 
     p->life.stop_half |= lifecycle_half(ev);
     if (p->info.have & INFO_EXIT_INFERRED) {
-        ptable_end(l->conf.table, p, how, p->end_mono_ns); /* now it is known exactly, */
-        p->row.final_done = false;                         /* and a further row says so */
+        instances_end(l->conf.table, p, how, p->end_mono_ns); /* now it is known exactly, */
+        p->row.final_done = false;                            /* and a further row says so */
     }
     if (!other) {
         l->stats.repeated++;
@@ -638,15 +636,15 @@ static void lifecycle_stopped_again(struct lifecycle *l, struct ptable_proc *p,
     if (!ev->u.proc.manifest) {
         how->have &= ~p->info.have; /* the other half knew better */
     }
-    ptable_end(l->conf.table, p, how, p->end_mono_ns);
+    instances_end(l->conf.table, p, how, p->end_mono_ns);
     p->row.final_done = false;
     lifecycle_hold_end(l, p, LIFE_PROCESS_STOP);
 }
 
-static struct ptable_proc *lifecycle_on_stop(struct lifecycle *l, const struct event *ev)
+static struct instance *lifecycle_on_stop(struct lifecycle *l, const struct event *ev)
 {
     struct proc_info how = ev->u.proc.info;
-    struct ptable_proc *p =
+    struct instance *p =
         how.id.start ? lifecycle_named(l, &ev->u.proc) : lifecycle_match_stop(l->conf.table, ev);
 
     if (!(how.have & INFO_EXIT_TIME)) {
@@ -664,7 +662,7 @@ static struct ptable_proc *lifecycle_on_stop(struct lifecycle *l, const struct e
         }
     }
     lifecycle_update(l, p, ev);
-    if (ptable_ended(p)) {
+    if (instances_ended(p)) {
         lifecycle_stopped_again(l, p, ev, &how);
         return p;
     }
@@ -679,18 +677,18 @@ static struct ptable_proc *lifecycle_on_stop(struct lifecycle *l, const struct e
 }
 
 /* Alive at the beginning or the end of a recording, or at the agent's start. */
-static struct ptable_proc *lifecycle_on_found(struct lifecycle *l, const struct event *ev)
+static struct instance *lifecycle_on_found(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
-    struct ptable_proc *p = lifecycle_named(l, &ev->u.proc);
+    struct instance *p = lifecycle_named(l, &ev->u.proc);
     enum proc_origin origin = info->origin ? info->origin : ORIGIN_RUNDOWN;
 
-    if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p) && info->id.start == 0)) {
+    if (!p || (ev->kind == EV_PROC_FOUND && instances_ended(p) && info->id.start == 0)) {
         return lifecycle_add(l, info, origin, ev->wall_ns, ev->mono_ns);
     }
     lifecycle_update(l, p, ev);
     if (p->info.origin == ORIGIN_UNKNOWN) {
-        ptable_set_origin(p, origin);
+        instances_set_origin(p, origin);
     }
     return p;
 }
@@ -700,8 +698,8 @@ static struct ptable_proc *lifecycle_on_found(struct lifecycle *l, const struct 
 static void lifecycle_early_process(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
-    struct ptable_proc *p = ptable_owner(l->conf.table, info->id.pid);
-    struct idmap_entry *seen = idmap_put(l->early_pids, info->id.pid);
+    struct instance *p = instances_owner(l->conf.table, info->id.pid);
+    struct u32map_entry *seen = u32map_put(l->early_pids, info->id.pid);
     struct proc_info found = *info;
 
     if (!seen || seen->owner || ev->kind == EV_PROC_DEFUNCT) {
@@ -711,10 +709,11 @@ static void lifecycle_early_process(struct lifecycle *l, const struct event *ev)
     if (ev->kind == EV_PROC_START) {
         return;
     }
-    if (p && !ptable_ended(p)) {
-        ptable_update(l->conf.table, p, info); /* known by its threads, or from an earlier file */
+    if (p && !instances_ended(p)) {
+        instances_update(l->conf.table, p,
+                         info); /* known by its threads, or from an earlier file */
         if (p->info.origin == ORIGIN_UNKNOWN) {
-            ptable_set_origin(p, ORIGIN_RUNDOWN);
+            instances_set_origin(p, ORIGIN_RUNDOWN);
         }
         return;
     }
@@ -727,17 +726,17 @@ static void lifecycle_early_process(struct lifecycle *l, const struct event *ev)
 /* ---- thread events ---- */
 
 /* Known by its threads, or by its number only. */
-static struct ptable_proc *lifecycle_add_bare(struct lifecycle *l, uint32_t pid,
-                                              const struct event *ev)
+static struct instance *lifecycle_add_bare(struct lifecycle *l, uint32_t pid,
+                                           const struct event *ev)
 {
     struct proc_info info = {.id = {.pid = pid}};
 
     return lifecycle_add(l, &info, ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
 }
 
-struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev)
+struct instance *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev)
 {
-    struct ptable_proc *p = pid == EVENT_NO_ID ? NULL : ptable_owner(l->conf.table, pid);
+    struct instance *p = pid == EVENT_NO_ID ? NULL : instances_owner(l->conf.table, pid);
     bool told = l->halves || l->table_seq > 0;
 
     if (!p && !told && pid != EVENT_NO_ID) {
@@ -752,8 +751,8 @@ struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const s
 static void lifecycle_early_thread(struct lifecycle *l, const struct event *ev)
 {
     const struct ev_thread *th = &ev->u.thread;
-    struct idmap_entry *seen = idmap_put(l->early_tids, th->tid);
-    struct ptable_proc *p;
+    struct u32map_entry *seen = u32map_put(l->early_tids, th->tid);
+    struct instance *p;
 
     if (!seen || (seen->owner && th->tid != 0)) {
         return;
@@ -765,17 +764,16 @@ static void lifecycle_early_thread(struct lifecycle *l, const struct event *ev)
     if (ev->kind != EV_THREAD_STOP) {
         l->thread_rundown = true;
     }
-    p = ptable_owner(l->conf.table, th->pid);
-    if (!p && !idmap_get(l->early_pids, th->pid)) {
+    p = instances_owner(l->conf.table, th->pid);
+    if (!p && !u32map_get(l->early_pids, th->pid)) {
         p = lifecycle_add_bare(l, th->pid, ev);
     }
     if (p) {
-        err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
+        err_ignore(instances_thread_start(l->conf.table, th->tid, p));
     }
 }
 
-static void lifecycle_tell_thread(struct lifecycle *l, const struct event *ev,
-                                  struct ptable_proc *p)
+static void lifecycle_tell_thread(struct lifecycle *l, const struct event *ev, struct instance *p)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
 
@@ -787,43 +785,42 @@ static void lifecycle_tell_thread(struct lifecycle *l, const struct event *ev,
     l->conf.told(l->conf.ctx, &out);
 }
 
-static struct ptable_proc *lifecycle_on_thread(struct lifecycle *l, const struct event *ev)
+static struct instance *lifecycle_on_thread(struct lifecycle *l, const struct event *ev)
 {
     const struct ev_thread *th = &ev->u.thread;
-    struct ptable_proc *p = lifecycle_process(l, th->pid, ev);
+    struct instance *p = lifecycle_process(l, th->pid, ev);
     bool known;
 
     if (!p) {
-        ptable_thread_leave(l->conf.table, th->tid); /* whoever had the number before */
+        instances_thread_leave(l->conf.table, th->tid); /* whoever had the number before */
         return NULL;
     }
     switch (ev->kind) {
     case EV_THREAD_START:
-        err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
+        err_ignore(instances_thread_start(l->conf.table, th->tid, p));
         lifecycle_tell_thread(l, ev, p);
         break;
     case EV_THREAD_STOP:
-        ptable_thread_stop(l->conf.table, th->tid);
+        instances_thread_stop(l->conf.table, th->tid);
         lifecycle_tell_thread(l, ev, p);
         break;
     default: /* alive at the beginning or the end */
         l->thread_rundown = true;
-        known = ptable_thread(l->conf.table, th->tid) == p && th->tid != 0;
+        known = instances_thread(l->conf.table, th->tid) == p && th->tid != 0;
         if (!known) {
-            err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
+            err_ignore(instances_thread_start(l->conf.table, th->tid, p));
         }
         break;
     }
     return p;
 }
 
-struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
-                                           const struct event *ev)
+struct instance *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid, const struct event *ev)
 {
-    struct ptable_proc *p = ptable_thread(l->conf.table, tid);
+    struct instance *p = instances_thread(l->conf.table, tid);
 
     if (!p && tid == 0) {
-        p = ptable_owner(l->conf.table, 0);
+        p = instances_owner(l->conf.table, 0);
         if (!p) {
             p = lifecycle_add_bare(l, 0, ev);
         }
@@ -836,10 +833,10 @@ struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
 
 /* ---- image events ---- */
 
-static struct ptable_proc *lifecycle_on_image(struct lifecycle *l, const struct event *ev)
+static struct instance *lifecycle_on_image(struct lifecycle *l, const struct event *ev)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
-    struct ptable_proc *p = lifecycle_process(l, ev->u.image.pid, ev);
+    struct instance *p = lifecycle_process(l, ev->u.image.pid, ev);
 
     if (!p || ev->kind == EV_IMAGE_FOUND || ev->kind == EV_IMAGE_LAST) {
         return p; /* rundown is no news */
@@ -892,7 +889,7 @@ static void lifecycle_early_event(struct lifecycle *l, const struct event *ev)
     }
 }
 
-struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
+struct instance *lifecycle_event(struct lifecycle *l, const struct event *ev)
 {
     lifecycle_hear(l, ev);
     if (ev->early) {
@@ -901,8 +898,8 @@ struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
     }
     if (l->early) {
         l->early = false;
-        idmap_clear(l->early_pids);
-        idmap_clear(l->early_tids);
+        u32map_clear(l->early_pids);
+        u32map_clear(l->early_tids);
     }
     switch (ev->kind) {
     case EV_PROC_START:

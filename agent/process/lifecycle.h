@@ -1,6 +1,6 @@
 /* Starts and stops, each told exactly once, whichever way they became known: by an event, by the
  * rundown of a recording, or by comparing two process tables. Keeps the process table up to date
- * on the way, so that whoever asks ptable.h next gets the instance of that moment.
+ * on the way, so that whoever asks instances.h next gets the instance of that moment.
  *
  *   event START                         told as it comes; origin start
  *                                       (also of one whom the first table showed already)
@@ -26,16 +26,16 @@
 #ifndef PROCFLEET_AGENT_PROCESS_LIFECYCLE_H
 #define PROCFLEET_AGENT_PROCESS_LIFECYCLE_H
 
+#include "agent/process/instances.h"
 #include "agent/process/lifecycle_match.h"
-#include "agent/process/ptable.h"
 #include "agent/source/event.h"
 #include "agent/source/source.h"
 
 struct lifecycle;
 
 struct lifecycle_conf {
-    struct ptable *table; /* borrowed */
-    bool polled;          /* the source has no start and stop events: nothing to wait for;
+    struct instances *table; /* borrowed */
+    bool polled;             /* the source has no start and stop events: nothing to wait for;
                              lifecycle_set_polled changes it */
     void (*told)(void *ctx, const struct life_event *ev); /* texts are borrowed during the call */
     void *ctx;
@@ -63,13 +63,13 @@ void lifecycle_set_polled(struct lifecycle *l, bool polled);
 
 /* A process, thread or image event; others are ignored. Gives the instance it is about, NULL when
  * that is unknown and of early events. */
-struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev);
+struct instance *lifecycle_event(struct lifecycle *l, const struct event *ev);
 
 /* A table: begin, every row, end. lifecycle_row gives the row's instance, NULL when the table of
  * instances is full. */
 void lifecycle_table_begin(struct lifecycle *l, const struct snapshot *snap);
-struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
-                                  const struct snap_row *row);
+struct instance *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
+                               const struct snap_row *row);
 void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap);
 
 /* Time has come this far: what was waited for in vain is told as inferred. O(1) when nothing is
@@ -85,14 +85,13 @@ void lifecycle_finish(struct lifecycle *l);
 /* The process of that number at the moment of `ev`: NULL and counted when there is none. Where
  * nothing tells of processes, neither records nor tables, the number is all there is: its first
  * record makes an instance. */
-struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev);
+struct instance *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev);
 
 /* Whose time a thread spent at the moment of `ev`: NULL and counted when nobody's. tid 0 is the
  * idle process, known or not. */
-struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
-                                           const struct event *ev);
+struct instance *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid, const struct event *ev);
 
 /* Whether thread records have shown every thread that is alive, so that counts of them are true. */
-bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc *p);
+bool lifecycle_threads_known(const struct lifecycle *l, const struct instance *p);
 
 #endif

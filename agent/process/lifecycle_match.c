@@ -14,14 +14,14 @@
 /* Two providers' records of one moment are so far apart. */
 #define LIFECYCLE_JITTER_NS (5 * CLK_MS)
 
-struct ptable_proc *lifecycle_match_id(const struct ptable *t, struct proc_id id)
+struct instance *lifecycle_match_id(const struct instances *t, struct proc_id id)
 {
-    struct ptable_proc *p = ptable_find(t, id);
+    struct instance *p = instances_find(t, id);
 
     if (p || id.start == 0) {
         return p;
     }
-    for (p = ptable_owner(t, id.pid); p; p = p->older) {
+    for (p = instances_owner(t, id.pid); p; p = p->older) {
         if (p->life.exact_start == id.start) {
             return p;
         }
@@ -30,7 +30,7 @@ struct ptable_proc *lifecycle_match_id(const struct ptable *t, struct proc_id id
 }
 
 /* How far apart two times of creation are; INT64_MAX: not the same process's, or not known. */
-static int64_t lifecycle_match_apart_ns(const struct ptable_proc *p, const struct proc_info *info)
+static int64_t lifecycle_match_apart_ns(const struct instance *p, const struct proc_info *info)
 {
     int64_t ns;
 
@@ -43,7 +43,7 @@ static int64_t lifecycle_match_apart_ns(const struct ptable_proc *p, const struc
 }
 
 /* Heard of when it lived already; when it began is not known. */
-static bool lifecycle_match_older(const struct ptable_proc *p, const struct proc_info *info)
+static bool lifecycle_match_older(const struct instance *p, const struct proc_info *info)
 {
     return !(p->info.have & INFO_CREATE_TIME) &&
            info->create_ns <= clk_add(p->life.first_wall_ns, LIFECYCLE_CREATE_SLACK_NS);
@@ -51,16 +51,16 @@ static bool lifecycle_match_older(const struct ptable_proc *p, const struct proc
 
 /* Records of two providers about the same moment come in any order: an end between them counts only
  * where it is clearly before. */
-static bool lifecycle_match_ended(const struct ptable_proc *p, const struct proc_info *info)
+static bool lifecycle_match_ended(const struct instance *p, const struct proc_info *info)
 {
-    return ptable_ended(p) && clk_add(p->info.exit_ns, LIFECYCLE_JITTER_NS) < info->create_ns;
+    return instances_ended(p) && clk_add(p->info.exit_ns, LIFECYCLE_JITTER_NS) < info->create_ns;
 }
 
 /* Each provider keeps its own order: of several that wait for its record it means the oldest. */
-struct ptable_proc *lifecycle_match_start(const struct ptable *t, const struct proc_info *info,
-                                          uint8_t half, bool exact)
+struct instance *lifecycle_match_start(const struct instances *t, const struct proc_info *info,
+                                       uint8_t half, bool exact)
 {
-    struct ptable_proc *p = ptable_owner(t, info->id.pid), *oldest = NULL;
+    struct instance *p = instances_owner(t, info->id.pid), *oldest = NULL;
 
     if (p && !p->life.start_half && p->life.exact && !exact && !lifecycle_match_ended(p, info) &&
         lifecycle_match_apart_ns(p, info) < INT64_MAX) {
@@ -78,15 +78,15 @@ struct ptable_proc *lifecycle_match_start(const struct ptable *t, const struct p
     return oldest;
 }
 
-struct ptable_proc *lifecycle_match_record(const struct ptable *t, const struct proc_info *info)
+struct instance *lifecycle_match_record(const struct instances *t, const struct proc_info *info)
 {
-    struct ptable_proc *best = NULL, *p = lifecycle_match_id(t, info->id);
+    struct instance *best = NULL, *p = lifecycle_match_id(t, info->id);
     int64_t least_ns = INT64_MAX;
 
     if (p) {
         return p;
     }
-    for (p = ptable_owner(t, info->id.pid); p; p = p->older) {
+    for (p = instances_owner(t, info->id.pid); p; p = p->older) {
         if (!p->life.exact && lifecycle_match_apart_ns(p, info) < least_ns) {
             least_ns = lifecycle_match_apart_ns(p, info);
             best = p;
@@ -97,14 +97,14 @@ struct ptable_proc *lifecycle_match_record(const struct ptable *t, const struct 
     return best;
 }
 
-struct ptable_proc *lifecycle_match_row(const struct ptable *t, const struct proc_info *info)
+struct instance *lifecycle_match_row(const struct instances *t, const struct proc_info *info)
 {
-    struct ptable_proc *p = ptable_owner(t, info->id.pid);
+    struct instance *p = instances_owner(t, info->id.pid);
 
     if (!(info->have & INFO_CREATE_TIME)) {
         return NULL;
     }
-    if (p && !ptable_ended(p)) {
+    if (p && !instances_ended(p)) {
         return !p->life.exact && (lifecycle_match_older(p, info) ||
                                   lifecycle_match_apart_ns(p, info) < INT64_MAX)
                    ? p
@@ -126,10 +126,10 @@ struct ptable_proc *lifecycle_match_row(const struct ptable *t, const struct pro
 /* The pid's newest instance, unless it is not known to this provider yet and an older one waits for
  * just this record: its end was told by the other provider a moment ago, or it was inferred because
  * a table showed the successor first. */
-struct ptable_proc *lifecycle_match_stop(const struct ptable *t, const struct event *ev)
+struct instance *lifecycle_match_stop(const struct instances *t, const struct event *ev)
 {
-    struct ptable_proc *newest = ptable_owner(t, ev->u.proc.info.id.pid), *p, *at = newest;
-    struct ptable_proc *before = newest ? newest->older : NULL;
+    struct instance *newest = instances_owner(t, ev->u.proc.info.id.pid), *p, *at = newest;
+    struct instance *before = newest ? newest->older : NULL;
 
     for (p = newest; p; p = p->life.start_half & LIFECYCLE_CLASSIC ? NULL : p->older) {
         if (p->life.stop_half == LIFECYCLE_MANIFEST &&

@@ -76,7 +76,7 @@ static struct sample_row *next_row(struct sampler *s)
 
 /* Whether the row's first values are themselves differences: its counters began at zero, with the
  * process or with our counting. Said once, in the first row that has counters. */
-static bool is_fresh(struct sampler *s, struct ptable_proc *p)
+static bool is_fresh(struct sampler *s, struct instance *p)
 {
     if (p->row.first_done || !(p->count.mask & aggregate_growing(s->conf.aggregate))) {
         return false;
@@ -86,7 +86,7 @@ static bool is_fresh(struct sampler *s, struct ptable_proc *p)
            p->info.cpu_origin == CPU_ORIGIN_CSWITCH;
 }
 
-static void fill_row(struct sample_row *row, const struct ptable_proc *p, uint64_t columns)
+static void fill_row(struct sample_row *row, const struct instance *p, uint64_t columns)
 {
     row->info = &p->info;
     row->info_version = p->info_version;
@@ -99,7 +99,7 @@ static void fill_row(struct sample_row *row, const struct ptable_proc *p, uint64
     }
 }
 
-static bool add_row(struct sampler *s, struct ptable_proc *p, uint64_t columns)
+static bool add_row(struct sampler *s, struct instance *p, uint64_t columns)
 {
     struct sample_row *row = next_row(s);
 
@@ -114,13 +114,13 @@ static bool add_row(struct sampler *s, struct ptable_proc *p, uint64_t columns)
     return true;
 }
 
-static bool is_wanted(const struct sampler *s, struct ptable_proc *p)
+static bool is_wanted(const struct sampler *s, struct instance *p)
 {
     return !s->conf.wants || s->conf.wants(s->conf.ctx, p);
 }
 
 /* A row that is due is left out when nobody wants it. */
-static bool is_left_out(struct sampler *s, struct ptable_proc *p)
+static bool is_left_out(struct sampler *s, struct instance *p)
 {
     if (is_wanted(s, p)) {
         return false;
@@ -133,7 +133,7 @@ static bool is_left_out(struct sampler *s, struct ptable_proc *p)
 }
 
 /* True: the process has had its row, or needs none. */
-static bool settle_row(struct sampler *s, struct ptable_proc *p)
+static bool settle_row(struct sampler *s, struct instance *p)
 {
     if (is_left_out(s, p)) {
         return true;
@@ -142,7 +142,7 @@ static bool settle_row(struct sampler *s, struct ptable_proc *p)
     return add_row(s, p, UINT64_MAX);
 }
 
-static bool wants_row(const struct sampler *s, const struct ptable_proc *p)
+static bool wants_row(const struct sampler *s, const struct instance *p)
 {
     if (s->conf.by_table) {
         return p->count.in_table;
@@ -152,7 +152,7 @@ static bool wants_row(const struct sampler *s, const struct ptable_proc *p)
 
 static void collect_ended(struct sampler *s)
 {
-    for (struct ptable_proc *p = ptable_first_ended(s->conf.table); p; p = p->next) {
+    for (struct instance *p = instances_first_ended(s->conf.table); p; p = p->next) {
         if ((!p->row.final_done || p->changed) && settle_row(s, p)) {
             p->row.final_done = true;
         }
@@ -163,7 +163,7 @@ static void collect_rows(struct sampler *s)
 {
     s->n_rows = 0;
     collect_ended(s);
-    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+    for (struct instance *p = instances_first_running(s->conf.table); p; p = p->next) {
         if (wants_row(s, p)) {
             (void)settle_row(s, p);
         }
@@ -171,7 +171,7 @@ static void collect_rows(struct sampler *s)
 }
 
 /* Columns that no table fills, or that events move on until the next. */
-static uint64_t event_columns(const struct ptable_proc *p)
+static uint64_t event_columns(const struct instance *p)
 {
     uint64_t by_table = p->count.given;
 
@@ -190,7 +190,7 @@ static void collect_between(struct sampler *s, int64_t mono_ns)
     s->n_rows = 0;
     aggregate_now(s->conf.aggregate, mono_ns);
     collect_ended(s);
-    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+    for (struct instance *p = instances_first_running(s->conf.table); p; p = p->next) {
         if (!p->changed || !p->row.shown || is_left_out(s, p)) {
             continue;
         }
@@ -229,14 +229,14 @@ enum err sampler_collect(struct sampler *s, int64_t wall_ns, sampler_tick_fn tic
     struct sample_row *rows;
     size_t n = 0;
 
-    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+    for (struct instance *p = instances_first_running(s->conf.table); p; p = p->next) {
         n += is_wanted(s, p);
     }
     rows = mem_array(n + 1, sizeof *rows);
     if (!rows) {
         return ERR_NOMEM;
     }
-    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+    for (struct instance *p = instances_first_running(s->conf.table); p; p = p->next) {
         if (is_wanted(s, p)) {
             aggregate_settle(s->conf.aggregate, p);
             fill_row(&rows[out.n_rows++], p, UINT64_MAX);
@@ -358,7 +358,7 @@ void sampler_finish(struct sampler *s)
 {
     bool due = s->begun && !s->conf.by_table;
 
-    for (const struct ptable_proc *p = ptable_first_ended(s->conf.table); p && !due; p = p->next) {
+    for (const struct instance *p = instances_first_ended(s->conf.table); p && !due; p = p->next) {
         due = !p->row.final_done;
     }
     if (due) {

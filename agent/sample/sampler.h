@@ -16,7 +16,7 @@
 #define PROCFLEET_AGENT_SAMPLE_SAMPLER_H
 
 #include "agent/account/aggregate.h"
-#include "agent/process/ptable.h"
+#include "agent/process/instances.h"
 #include "common/base/err.h"
 
 struct sampler;
@@ -25,12 +25,12 @@ struct sampler;
 typedef void (*sampler_tick_fn)(void *ctx, const struct sample_tick *tick);
 
 struct sampler_conf {
-    struct ptable *table;        /* borrowed */
+    struct instances *table;     /* borrowed */
     struct aggregate *aggregate; /* borrowed */
     int64_t period_ns;           /* distance of ticks, 1 ms to 10 s */
     bool by_table;               /* ticks are tables; advance makes none */
     size_t processes_max;
-    bool (*wants)(void *ctx, struct ptable_proc *p); /* who has rows; NULL: everybody */
+    bool (*wants)(void *ctx, struct instance *p); /* who has rows; NULL: everybody */
     sampler_tick_fn tick;
     void *ctx;
 };

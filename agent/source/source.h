@@ -126,7 +126,7 @@ struct source_ops {
 struct source_pace {
     int64_t tick_ns;  /* distance of calls of advance, */
     int64_t table_ns; /* and of tables */
-    unsigned level;   /* see levels.h: what more than the lifecycle is wanted */
+    unsigned level;   /* see budget.h: what more than the lifecycle is wanted */
 };
 
 /* A wish about what is collected, for sources that can follow one while they run. */

@@ -33,7 +33,7 @@
 #include "collector/store/meta/loss_sum.h"
 #include "collector/store/meta/meta.h"
 #include "collector/store/seal/seal.h"
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_state.h"
 #include "collector/store/wal/wal.h"
@@ -161,12 +161,12 @@ static bool is_waiting(const struct store *s, const struct batch_head *h)
 
 void store_count_duplicate(struct store *s, const struct uuid *host)
 {
-    struct seqset_counts *counts = seqset_counts_ref(s->seen, host);
+    struct dedup_counts *counts = dedup_counts_ref(s->seen, host);
 
     s->stats.duplicates++;
     if (counts) {
         atomic_fetch_add(&counts->duplicates, 1);
-        seqset_counts_unref(counts);
+        dedup_counts_unref(counts);
     }
 }
 
@@ -176,15 +176,15 @@ void store_count_duplicate(struct store *s, const struct uuid *host)
  */
 static bool has_its_share(struct store *s, const struct uuid *host, uint64_t coming)
 {
-    struct seqset_counts *counts;
+    struct dedup_counts *counts;
     uint64_t own;
 
     if (coming <= s->conf.head_bytes_max - s->conf.head_bytes_max / 8 || s->stats.head_hosts < 2) {
         return false;
     }
-    counts = seqset_counts_ref(s->seen, host);
+    counts = dedup_counts_ref(s->seen, host);
     own = counts ? atomic_load(&counts->head_bytes) : 0;
-    seqset_counts_unref(counts);
+    dedup_counts_unref(counts);
     return own / 3 > s->stats.head_bytes / s->stats.head_hosts / 2;
 }
 
@@ -199,7 +199,7 @@ static enum err admit(struct store *s, const struct batch_head *h, const struct 
     if (s->stopping) {
         return ERR_CLOSED;
     }
-    if (seqset_has(s->seen, &h->host, h->stream, h->seq)) {
+    if (dedup_has(s->seen, &h->host, h->stream, h->seq)) {
         store_count_duplicate(s, &h->host);
         return ERR_EXISTS;
     }
@@ -222,7 +222,7 @@ static enum err admit(struct store *s, const struct batch_head *h, const struct 
         s->stats.refused++;
         return ERR_FULL;
     }
-    return seqset_open(s->seen, &h->host, h->stream, i->kept->received_ns);
+    return dedup_open(s->seen, &h->host, h->stream, i->kept->received_ns);
 }
 
 enum err store_put(struct store *s, const struct store_put *put)
@@ -258,7 +258,7 @@ uint64_t store_last_seq(struct store *s, const struct uuid *host, uint64_t strea
     uint64_t last;
 
     os_mutex_lock(s->lock);
-    last = seqset_last(s->seen, host, stream);
+    last = dedup_last(s->seen, host, stream);
     os_mutex_unlock(s->lock);
     return last;
 }
@@ -337,7 +337,7 @@ static bool take_group(struct store *s, int64_t last_ns)
 static enum err stage(struct store *s, struct store_item *i)
 {
     struct head_batch *kept = i->kept;
-    struct seqset_counts *counts;
+    struct dedup_counts *counts;
     struct head_host *host;
     struct wal_record r = {.kind = WAL_BATCH,
                            .host = i->batch->head.host,
@@ -355,14 +355,14 @@ static enum err stage(struct store *s, struct store_item *i)
     enum err e;
 
     os_mutex_lock(s->lock);
-    counts = seqset_counts_ref(s->seen, &r.host);
+    counts = dedup_counts_ref(s->seen, &r.host);
     os_mutex_unlock(s->lock);
     if (!counts) {
         return ERR_FULL; /* its place was given to another host meanwhile */
     }
     e = head_reserve(s->head, &host, i->host_name, i->batch, counts, kept);
     if (e) {
-        seqset_counts_unref(counts);
+        dedup_counts_unref(counts);
         return e;
     }
     s->newest_ns = kept->received_ns > s->newest_ns ? kept->received_ns : s->newest_ns;
@@ -397,7 +397,7 @@ static void settle(struct store *s, struct store_item *i)
     struct seq_range r = {h->seq, h->seq};
 
     /* The stream can be missing when it was forgotten since: then it is so for its repeats too. */
-    err_ignore(seqset_add(s->seen, &h->host, h->stream, r));
+    err_ignore(dedup_add(s->seen, &h->host, h->stream, r));
     s->stats.batches++;
 }
 
@@ -425,8 +425,8 @@ void store_refresh_stats(struct store *s)
     s->stats.info_gone = head.info_gone;
     s->stats.info_cut = head.info_cut;
     s->stats.hosts = head.hosts;
-    s->stats.forgotten_streams = seqset_forgotten(s->seen);
-    s->stats.closed_holes = seqset_closed(s->seen);
+    s->stats.forgotten_streams = dedup_forgotten(s->seen);
+    s->stats.closed_holes = dedup_closed(s->seen);
 }
 
 /* The group is durable or failed: make that known, to readers first. */
@@ -675,7 +675,7 @@ static enum err open_parts(struct store *s, struct errmsg *why)
         e = os_cond_create(&s->task_done, s->lock);
     }
     if (!e) {
-        e = seqset_create(&s->seen, UINT32_MAX, seal_keeps(&s->conf));
+        e = dedup_create(&s->seen, UINT32_MAX, seal_keeps(&s->conf));
     }
     if (!e) {
         e = head_create(&s->head, &head);
@@ -701,7 +701,7 @@ enum err store_open(struct store **out, const struct store_conf *conf, struct er
     if (e) {
         goto fail;
     }
-    seqset_limit(s->seen, s->conf.hosts_max); /* what was acknowledged stays under a lower one */
+    dedup_limit(s->seen, s->conf.hosts_max); /* what was acknowledged stays under a lower one */
     if (s->stats.lost_batches > 0) {
         store_keep_lost(s);
     }
@@ -741,7 +741,7 @@ void store_close(struct store *s)
     head_destroy(s->head);
     catalogue_close(s->catalogue);
     manifest_close(s->manifest);
-    seqset_destroy(s->seen);
+    dedup_destroy(s->seen);
     os_cond_destroy(s->task_done);
     os_cond_destroy(s->work);
     os_mutex_destroy(s->lock);

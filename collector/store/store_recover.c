@@ -8,7 +8,7 @@
  * unpacked, one as a rule after a kill, none after a clean end.
  *
  * A record of the log whose number a segment lists is left out: the collector died between sealing
- * it and letting its log file go. That list is exact (seqset forgets holes when there are many). */
+ * it and letting its log file go. That list is exact (dedup forgets holes when there are many). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #include "collector/store/meta/loss_sum.h"
 #include "collector/store/meta/meta.h"
 #include "collector/store/seal/seal.h"
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_state.h"
 #include "common/base/clk.h"
@@ -55,7 +55,7 @@ struct adding {
     int64_t end_ns;
 };
 
-static enum err add_stream(void *ctx, const struct seqset_stream *st)
+static enum err add_stream(void *ctx, const struct dedup_stream *st)
 {
     const struct adding *a = ctx;
     struct sealed_seqs *x = a->to;
@@ -199,7 +199,7 @@ struct checkpoint {
     int64_t now_ns;
 };
 
-static enum err add_ranges(void *ctx, const struct seqset_stream *st)
+static enum err add_ranges(void *ctx, const struct dedup_stream *st)
 {
     struct checkpoint *c = ctx;
     struct buf b;
@@ -210,8 +210,8 @@ static enum err add_ranges(void *ctx, const struct seqset_stream *st)
                            .host_name = str_make("")};
     enum err e;
 
-    buf_init(&b, SEQSET_RANGES_MAX * 16);
-    seqset_encode(&b, st->ranges, st->n_ranges);
+    buf_init(&b, DEDUP_RANGES_MAX * 16);
+    dedup_encode(&b, st->ranges, st->n_ranges);
     r.bytes = b.p;
     r.n = b.n;
     e = b.bad ? b.bad : wal_add(c->wal, &r, c->now_ns, NULL);
@@ -226,7 +226,7 @@ static enum err write_checkpoint(void *ctx, struct wal *w, int64_t now_ns)
     enum err e;
 
     os_mutex_lock(s->lock);
-    e = seqset_each(s->seen, add_ranges, &c);
+    e = dedup_each(s->seen, add_ranges, &c);
     os_mutex_unlock(s->lock);
     return e;
 }
@@ -249,11 +249,11 @@ static enum err read_ranges(struct recovery *rec, int64_t since_ns);
 /* Damage before this checkpoint: numbers it knows, of which neither an older file nor a segment
  * holds the batch, are those of lost batches. Without the first file's checkpoint older numbers
  * look the same, those of dropped segments: then only what came after the last sealed one is
- * told. `lost` has room for SEQSET_RANGES_MAX. */
+ * told. `lost` has room for DEDUP_RANGES_MAX. */
 static size_t find_lost(struct recovery *rec, const struct wal_record *r, struct seq_range in,
                         enum wal_trust trust, struct seq_range *lost, size_t n)
 {
-    const struct seqset *seen = rec->s->seen;
+    const struct dedup *seen = rec->s->seen;
     uint64_t sealed_up_to = sealed_seqs_last(&rec->sealed, &r->host, r->stream);
     uint64_t at = in.first, *count = &rec->s->stats.lost_batches;
 
@@ -263,9 +263,9 @@ static size_t find_lost(struct recovery *rec, const struct wal_record *r, struct
         }
         at = sealed_up_to >= at ? sealed_up_to + 1 : at;
     }
-    while (n < SEQSET_RANGES_MAX) {
+    while (n < DEDUP_RANGES_MAX) {
         uint64_t seen_to, sealed_to, to;
-        bool is_seen = seqset_span(seen, &r->host, r->stream, at, &seen_to);
+        bool is_seen = dedup_span(seen, &r->host, r->stream, at, &seen_to);
         bool is_sealed = sealed_seqs_span(&rec->sealed, &r->host, r->stream, at, &sealed_to);
 
         to = is_seen ? seen_to : is_sealed ? sealed_to : seen_to < sealed_to ? seen_to : sealed_to;
@@ -286,26 +286,26 @@ static size_t find_lost(struct recovery *rec, const struct wal_record *r, struct
  * and what they had lost. */
 static enum err recover_ranges(struct recovery *rec, struct wal *w, const struct wal_record *r)
 {
-    struct seq_range ranges[SEQSET_RANGES_MAX], lost[SEQSET_RANGES_MAX];
+    struct seq_range ranges[DEDUP_RANGES_MAX], lost[DEDUP_RANGES_MAX];
     enum wal_trust trust = wal_trust(w);
     size_t n = 0, n_lost = 0;
     struct store *s = rec->s;
-    enum err e = seqset_decode(ranges, &n, r->bytes, r->n);
+    enum err e = dedup_decode(ranges, &n, r->bytes, r->n);
 
     if (!e && trust != WAL_WHOLE && rec->since_ns > INT64_MIN) {
         e = read_ranges(rec, INT64_MIN);
     }
     if (!e) {
-        e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
+        e = dedup_open(s->seen, &r->host, r->stream, r->received_ns);
     }
     for (size_t i = 0; i < n && !e && trust != WAL_WHOLE; i++) {
         n_lost = find_lost(rec, r, ranges[i], trust, lost, n_lost);
     }
     if (!e) {
-        e = seqset_set(s->seen, &r->host, r->stream, ranges, n);
+        e = dedup_set(s->seen, &r->host, r->stream, ranges, n);
     }
     for (size_t i = 0; i < n_lost && !e; i++) {
-        seqset_remove(s->seen, &r->host, r->stream, lost[i]);
+        dedup_remove(s->seen, &r->host, r->stream, lost[i]);
     }
     return e;
 }
@@ -321,7 +321,7 @@ static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
                                   const struct wal_record *r, struct recovered *x)
 {
     char name[MODEL_HOST_NAME_MAX + 1];
-    struct seqset_counts *counts = seqset_counts_ref(s->seen, &r->host);
+    struct dedup_counts *counts = dedup_counts_ref(s->seen, &r->host);
     struct head_batch *kept = x->kept;
     struct head_host *host;
     enum err e;
@@ -341,7 +341,7 @@ static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
         e = head_reserve(s->head, &host, name, x->batch, counts, kept);
     }
     if (e) {
-        seqset_counts_unref(counts);
+        dedup_counts_unref(counts);
         return e;
     }
     wal_hold(w, file);
@@ -459,15 +459,15 @@ static enum err recover_batch(struct recovery *rec, struct wal *w, uint64_t file
     if (r->seq == 0) {
         return ERR_CORRUPT;
     }
-    if (seqset_has(s->seen, &r->host, r->stream, r->seq)) {
+    if (dedup_has(s->seen, &r->host, r->stream, r->seq)) {
         store_count_duplicate(s, &r->host);
         wal_note(w, "", 0);
         return ERR_OK;
     }
     s->newest_ns = r->received_ns > s->newest_ns ? r->received_ns : s->newest_ns;
-    e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
+    e = dedup_open(s->seen, &r->host, r->stream, r->received_ns);
     if (!e) {
-        e = seqset_add(s->seen, &r->host, r->stream, one);
+        e = dedup_add(s->seen, &r->host, r->stream, one);
     }
     if (e) {
         return e;
@@ -681,7 +681,7 @@ static enum err remember_sealed(struct recovery *rec)
 
     for (size_t i = 0, next; i < rec->sealed.n && !e; i = next) {
         const struct uuid *host = &rec->sealed.list[i].host;
-        struct seqset_counts *known = seqset_counts_ref(s->seen, host);
+        struct dedup_counts *known = dedup_counts_ref(s->seen, host);
 
         for (next = i; next < rec->sealed.n && !e &&
                        memcmp(rec->sealed.list[next].host.b, host->b, sizeof host->b) == 0;
@@ -689,20 +689,20 @@ static enum err remember_sealed(struct recovery *rec)
             const struct sealed_seqs_range *r = &rec->sealed.list[next];
 
             if (!known) {
-                e = seqset_open(s->seen, host, r->stream, r->end_ns);
+                e = dedup_open(s->seen, host, r->stream, r->end_ns);
             }
             if (!known && !e) {
-                e = seqset_add(s->seen, host, r->stream, r->at);
+                e = dedup_add(s->seen, host, r->stream, r->at);
             }
         }
-        seqset_counts_unref(known);
+        dedup_counts_unref(known);
     }
     return e;
 }
 
-static struct seqset_counts *counts_of(void *ctx, const struct uuid *id)
+static struct dedup_counts *counts_of(void *ctx, const struct uuid *id)
 {
-    return seqset_counts_ref(((struct store *)ctx)->seen, id);
+    return dedup_counts_ref(((struct store *)ctx)->seen, id);
 }
 
 static enum err recover_all(struct recovery *rec, struct errmsg *why)

@@ -63,7 +63,7 @@ struct store {
     struct os_mutex *lock;      /* guards what follows */
     struct os_cond *work;       /* for the writer; */
     struct os_cond *task_done;  /* for the sealing thread */
-    struct seqset *seen;
+    struct dedup *seen;
     struct store_item *queue, **queue_end;
     struct store_item *group; /* being committed */
     struct store_task *task;  /* NULL: none waits */

@@ -119,7 +119,7 @@ struct sample_tick {
 
 /* One line of the loss ledger: a stage's counter over the interval of a batch. */
 struct ledger_row {
-    struct str stage;  /* "source", "decode", "ptable", "batch", "queue", … */
+    struct str stage;  /* "source", "decode", "instances", "batch", "queue", … */
     struct str reason; /* "in", "out", or why something was dropped */
     uint64_t count;    /* since the previous batch */
 };

@@ -102,8 +102,8 @@ static inline uint64_t accounts_count(const struct accounts *a, const char *stag
 
 static inline void accounts_check(struct accounts *a)
 {
-    static const char *const stages[] = {"source", "table",   "decode", "aggregate",
-                                         "ptable", "sampler", "batch",  "queue"};
+    static const char *const stages[] = {"source",    "table",   "decode", "aggregate",
+                                         "instances", "sampler", "batch",  "queue"};
 
     accounts_read(a);
     for (size_t i = 0; i < COUNT_OF(stages); i++) {

@@ -190,7 +190,7 @@ struct live {
     struct source_pace begin, end; /* as wanted after the first and the last table */
     size_t n_steps, n_told;
     struct level_step steps[4];
-    char told[4][LEVELS_TEXT];
+    char told[4][BUDGET_TEXT];
 };
 
 static enum err live_run(struct source *s)
@@ -250,18 +250,18 @@ static void on_told(void *ctx, const struct life_event *ev)
     assert_int_equal(ev->info.id.pid, 0);
     assert_true(ev->wall_ns > 0 && ev->mono_ns > 0);
     assert_true(l->n_told < COUNT_OF(l->told));
-    (void)snprintf(l->told[l->n_told++], LEVELS_TEXT, "%.*s", (int)ev->text.n, ev->text.p);
+    (void)snprintf(l->told[l->n_told++], BUDGET_TEXT, "%.*s", (int)ev->text.n, ev->text.p);
 }
 
 static void a_live_source_goes_at_the_pace_of_the_level(void **state)
 {
     struct live live = {.n_steps = 0};
-    struct levels_conf levels = {.max = 0, .request = 3, .request_span_ns = 30 * CLK_S};
+    struct budget_conf budget = {.max = 0, .request = 3, .request_span_ns = 30 * CLK_S};
     struct monitor_conf conf = {.open = open_live,
                                 .open_ctx = &live,
                                 .period_ns = CLK_MS,
                                 .processes_max = 16,
-                                .levels = &levels,
+                                .budget = &budget,
                                 .level = on_level,
                                 .tick = no_tick,
                                 .life = on_told,
@@ -469,12 +469,12 @@ static void own_tick(void *ctx, const struct sample_tick *tick)
 static void its_own_row_and_no_other_tells_what_the_agent_does(void **state)
 {
     struct own own = {.n_own = 0};
-    struct levels_conf levels = {.max = 2};
+    struct budget_conf budget = {.max = 2};
     struct monitor_conf conf = {.open = open_own,
                                 .open_ctx = &own,
                                 .period_ns = CLK_S,
                                 .processes_max = 16,
-                                .levels = &levels,
+                                .budget = &budget,
                                 .bytes_sent = own_sent,
                                 .tick = own_tick,
                                 .life = on_told,

@@ -41,7 +41,7 @@ struct stream {
 
 struct stages {
     struct decode *decode;
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *aggregate;
     int64_t begun_ns; /* of the stream's next round */
@@ -211,12 +211,12 @@ static void populate(struct stages *g)
 
 static void stages_make(struct stages *g)
 {
-    struct ptable_conf table = {
+    struct instances_conf table = {
         .instances_max = 8192, .threads_max = 1 << 17, .text_max = 16 << 20, .grace_ns = CLK_MS};
     struct lifecycle_conf life = {.told = ignore};
 
     memset(g, 0, sizeof *g);
-    if (decode_create(&g->decode) || ptable_create(&g->table, &table)) {
+    if (decode_create(&g->decode) || instances_create(&g->table, &table)) {
         give_up("out of memory");
     }
     life.table = g->table;
@@ -230,17 +230,17 @@ static void stages_free(struct stages *g)
 {
     aggregate_destroy(g->aggregate);
     lifecycle_destroy(g->life);
-    ptable_destroy(g->table);
+    instances_destroy(g->table);
     decode_destroy(g->decode);
 }
 
 /* What the sampler does at its ticks: those that ended have had their last row. */
 static void forget_ended(struct stages *g)
 {
-    for (struct ptable_proc *p = ptable_first_ended(g->table); p; p = p->next) {
+    for (struct instance *p = instances_first_ended(g->table); p; p = p->next) {
         p->row.final_done = true;
     }
-    ptable_expire(g->table, g->begun_ns + CLK_S);
+    instances_expire(g->table, g->begun_ns + CLK_S);
 }
 
 /* -- passes -- */
@@ -284,16 +284,16 @@ static uint64_t pass_decode(struct stream *s, struct stages *g)
 
 static uint64_t pass_look_up(struct stream *s, struct stages *g)
 {
-    const struct idmap *threads = ptable_threads(g->table);
+    const struct u32map *threads = instances_threads(g->table);
     uint64_t sum = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        const struct idmap_entry *e;
+        const struct u32map_entry *e;
         uint32_t tid;
 
         memcpy(&tid, s->payloads + s->records[i].payload_at, sizeof tid);
-        e = s->records[i].kind == SWITCH ? idmap_find(threads, tid) : NULL;
-        sum += e && !ptable_entry_dead(e);
+        e = s->records[i].kind == SWITCH ? u32map_find(threads, tid) : NULL;
+        sum += e && !instances_entry_dead(e);
     }
     return sum;
 }
@@ -342,7 +342,7 @@ static void check(const struct stream *s, const struct stages *g)
     struct decode_counts d;
 
     decode_stats(g->decode, &d);
-    if (d.unknown || d.corrupt || a->sched.gaps || ptable_stats(g->table)->full ||
+    if (d.unknown || d.corrupt || a->sched.gaps || instances_stats(g->table)->full ||
         aggregate_unattributed(g->aggregate)->n[COUNTERS_RUN]) {
         give_up("the stream was not understood");
     }

@@ -397,19 +397,19 @@ static void load_conf(struct rig *g)
 
 static void open_monitor(struct rig *g)
 {
-    struct levels_conf levels = g->agent.levels;
+    struct budget_conf budget = g->agent.budget;
     struct monitor_conf conf = {.open = open_source,
                                 .open_ctx = g,
                                 .period_ns = g->agent.period_ns,
                                 .processes_max = MODEL_PROCESSES_MAX,
-                                .levels = &levels,
+                                .budget = &budget,
                                 .tick = on_tick,
                                 .life = on_life,
                                 .ctx = g};
     struct errmsg why = {0};
 
-    levels.request = 3;
-    levels.request_span_ns = 24 * 3600 * CLK_S;
+    budget.request = 3;
+    budget.request_span_ns = 24 * 3600 * CLK_S;
     if (monitor_create(&g->monitor, &conf, &why) || monitor_open(g->monitor, &why)) {
         fprintf(stderr, "bench_overhead: %s\n", why.text);
         exit(1);

@@ -54,7 +54,7 @@ def damaged_recording(fleet):
     source = counts(rows, "source")
     for name, key in (("damaged", "damaged"), ("lost_events", "events"), ("lost_buffers", "buffers")):
         check("the collector knows as many: %s" % name, source.get(name, 0), loss[key])
-    balance(rows, ("source", "decode", "aggregate", "ptable", "sampler", "session", "store"))
+    balance(rows, ("source", "decode", "aggregate", "instances", "sampler", "session", "store"))
     host = fleet.ask("coverage", "--host", "damaged", expect=5)[0]
     check("events delivered are those handed on", host["events"], source["out"])
     check("the figure", (host["at_most"], host["events_ppm"], host["coverage_ppm"], host["lost_events"]),

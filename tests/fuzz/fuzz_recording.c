@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 struct stages {
     struct decode *decode;
     struct describe *describe;
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *aggregate;
     uint64_t records;
@@ -70,7 +70,7 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     struct stages *s = ctx;
 
     lifecycle_advance(s->life, wall_ns, mono_ns);
-    ptable_expire(s->table, mono_ns);
+    instances_expire(s->table, mono_ns);
 }
 
 static void on_life(void *ctx, const struct life_event *ev)
@@ -83,14 +83,14 @@ static void on_life(void *ctx, const struct life_event *ev)
 
 static void open_stages(struct stages *s)
 {
-    struct ptable_conf table = {
+    struct instances_conf table = {
         .instances_max = 64, .threads_max = 256, .text_max = 4096, .grace_ns = 10 * CLK_S};
     struct lifecycle_conf life = {.told = on_life, .ctx = s};
     struct describe_conf describe = {.schema_max = 64u << 10};
 
     touch_must(decode_create(&s->decode) == ERR_OK);
     touch_must(describe_create(&s->describe, &describe, NULL) == ERR_OK);
-    touch_must(ptable_create(&s->table, &table) == ERR_OK);
+    touch_must(instances_create(&s->table, &table) == ERR_OK);
     life.table = s->table;
     touch_must(lifecycle_create(&s->life, &life) == ERR_OK);
     touch_must(aggregate_create(&s->aggregate, s->table, s->life) == ERR_OK);
@@ -100,7 +100,7 @@ static void close_stages(struct stages *s)
 {
     aggregate_destroy(s->aggregate);
     lifecycle_destroy(s->life);
-    ptable_destroy(s->table);
+    instances_destroy(s->table);
     describe_destroy(s->describe);
     decode_destroy(s->decode);
 }

@@ -109,10 +109,10 @@ static const struct fio memory = {.create = do_create,
 
 static const struct seg_info plan = {.number = 1, .kind = SEG_RAW, .n_windows = 2};
 
-static enum err each(void *ctx, const struct seqset_stream *st)
+static enum err each(void *ctx, const struct dedup_stream *st)
 {
     (void)ctx;
-    assert(st->n_ranges <= SEQSET_RANGES_MAX);
+    assert(st->n_ranges <= DEDUP_RANGES_MAX);
     return ERR_OK;
 }
 

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 enum { ROWS_MAX = 8, STEPS_MAX = 2000 };
 
 struct stages {
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *aggregate;
     struct sampler *sampler;
@@ -68,7 +68,7 @@ static void on_tick(void *ctx, const struct sample_tick *tick)
 static void open_stages(struct stages *s, uint8_t mode)
 {
     static const char *const words[] = {"key"};
-    struct ptable_conf table = {
+    struct instances_conf table = {
         .instances_max = 12, .threads_max = 20, .text_max = 64, .grace_ns = CLK_S};
     struct privacy_conf filter = {.command_line = PRIVACY_REDACT, .words = words, .n_words = 1};
     struct lifecycle_conf life = {.polled = (mode & 1) != 0, .told = on_life, .ctx = s};
@@ -83,7 +83,7 @@ static void open_stages(struct stages *s, uint8_t mode)
                                .out = on_batch,
                                .ctx = s};
 
-    must(ptable_create(&s->table, &table) == ERR_OK);
+    must(instances_create(&s->table, &table) == ERR_OK);
     life.table = sampler.table = s->table;
     must(lifecycle_create(&s->life, &life) == ERR_OK);
     must(aggregate_create(&s->aggregate, s->table, s->life) == ERR_OK);
@@ -104,7 +104,7 @@ static void close_stages(struct stages *s)
     sampler_destroy(s->sampler);
     aggregate_destroy(s->aggregate);
     lifecycle_destroy(s->life);
-    ptable_destroy(s->table);
+    instances_destroy(s->table);
 }
 
 static struct proc_info read_info(struct cur *c)
@@ -315,7 +315,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         s.wall_ns += (int64_t)(step >> 3) * CLK_MS * (step & 4 ? 40 : -3) + 1;
         sampler_advance(s.sampler, s.wall_ns, s.mono_ns);
         lifecycle_advance(s.life, s.wall_ns, s.mono_ns);
-        ptable_expire(s.table, s.mono_ns);
+        instances_expire(s.table, s.mono_ns);
         if (step & 1) {
             one_event(&s, &c);
         } else if (step & 2) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 #include "collector/store/wal/wal_source.h"
 #include "common/base/buf.h"
 #include "tests/fuzz/memory_file.h"
@@ -70,7 +70,7 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    struct seq_range ranges[SEQSET_RANGES_MAX];
+    struct seq_range ranges[DEDUP_RANGES_MAX];
     struct wal_record r;
     struct buf b;
     size_t used, count;
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
             assert(used <= n);
         }
     }
-    if (seqset_decode(ranges, &used, p, n) == ERR_OK) {
+    if (dedup_decode(ranges, &used, p, n) == ERR_OK) {
         assert(used == n / 16);
     }
     buf_init(&b, 1u << 20);

@@ -37,7 +37,7 @@ struct live_events_ops {
      * sentence what is in the way, or what of the optional is refused: "" when all is well. */
     bool (*up)(struct live_events *e, struct errmsg *why);
 
-    void (*level)(struct live_events *e, unsigned level); /* see levels.h */
+    void (*level)(struct live_events *e, unsigned level); /* see budget.h */
     /* As struct source's ask, which hands it on: from any thread. */
     enum err (*ask)(struct live_events *e, const struct source_ask *ask, struct errmsg *why);
     void (*end)(struct live_events *e); /* hands on the rest, ends its threads */

@@ -45,7 +45,7 @@ struct range_rows {
     size_t n, cap;
 };
 
-static enum err join_collect(void *ctx, const struct seqset_stream *st)
+static enum err join_collect(void *ctx, const struct dedup_stream *st)
 {
     struct range_rows *rows = ctx;
 

@@ -25,7 +25,7 @@
 
 struct head_host {
     struct head_seen seen;
-    struct seqset_counts *counts;
+    struct dedup_counts *counts;
     struct head_infos *infos;
     uint64_t bytes;                           /* of its batches */
     uint64_t info_bytes, info_gone, info_cut; /* of it, as counted in the head's */
@@ -81,7 +81,7 @@ static void host_destroy(struct head *h, struct head_host *host)
         head_infos_destroy(host->infos);
         h->stats.info_bytes -= host->info_bytes;
         h->stats.busy -= host->bytes > 0;
-        seqset_counts_unref(host->counts);
+        dedup_counts_unref(host->counts);
         head_view_snap_unref(host->snap);
         mem_free(host);
     }
@@ -204,9 +204,9 @@ static void head_host_bytes(struct head *h, struct head_host *host, uint64_t byt
 }
 
 /* counts: moved. */
-static void head_host_counts(struct head_host *host, struct seqset_counts *counts)
+static void head_host_counts(struct head_host *host, struct dedup_counts *counts)
 {
-    seqset_counts_unref(host->counts);
+    dedup_counts_unref(host->counts);
     host->counts = counts;
     if (counts) {
         atomic_store(&counts->head_bytes, host->bytes);
@@ -304,7 +304,7 @@ static enum err bound_infos(struct head *h)
 }
 
 enum err head_reserve(struct head *h, struct head_host **host, const char *host_name,
-                      const struct batch *b, struct seqset_counts *counts,
+                      const struct batch *b, struct dedup_counts *counts,
                       const struct head_batch *kept)
 {
     struct head_host *found;
@@ -887,7 +887,7 @@ enum err head_records(const struct head *h, const struct head_taken *taken,
     return ERR_OK;
 }
 
-enum err head_restore(struct head *h, const struct head_record *r, struct seqset_counts *counts)
+enum err head_restore(struct head *h, const struct head_record *r, struct dedup_counts *counts)
 {
     struct head_host *host;
     struct head_seen *seen;
@@ -900,7 +900,7 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
     host->sealed_first_ns =
         r->first_ns < host->sealed_first_ns ? r->first_ns : host->sealed_first_ns;
     if (r->made_ns < host->made_ns) {
-        seqset_counts_unref(counts);
+        dedup_counts_unref(counts);
         return ERR_OK;
     }
     seen->boot = r->boot;
@@ -924,7 +924,7 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
     return ERR_OK;
 }
 
-void head_take_counts(struct head *h, struct seqset_counts *(*of)(void *ctx, const struct uuid *id),
+void head_take_counts(struct head *h, struct dedup_counts *(*of)(void *ctx, const struct uuid *id),
                       void *ctx)
 {
     for (size_t i = 0; i < h->n; i++) {

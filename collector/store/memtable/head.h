@@ -30,7 +30,7 @@ struct head_host;
 
 /* counts: moved when ERR_OK. Errors: ERR_NOMEM */
 NODISCARD enum err head_reserve(struct head *h, struct head_host **host, const char *host_name,
-                                const struct batch *b, struct seqset_counts *counts,
+                                const struct batch *b, struct dedup_counts *counts,
                                 const struct head_batch *kept);
 void head_append(struct head *h, struct head_host *host, const struct batch *b,
                  struct head_batch *kept); /* kept is moved */
@@ -108,12 +108,12 @@ struct head_record {
 NODISCARD enum err head_records(const struct head *h, const struct head_taken *taken,
                                 struct head_record **list, size_t *n);
 /* Gives hosts that were restored without counts theirs; `of` gives a reference, or NULL. */
-void head_take_counts(struct head *h, struct seqset_counts *(*of)(void *ctx, const struct uuid *id),
+void head_take_counts(struct head *h, struct dedup_counts *(*of)(void *ctx, const struct uuid *id),
                       void *ctx);
 /* Before any batch; of several of one host the newest counts, and the oldest stamp of all. counts:
  * moved when ERR_OK; NULL is allowed. Errors: ERR_NOMEM */
 NODISCARD enum err head_restore(struct head *h, const struct head_record *r,
-                                struct seqset_counts *counts);
+                                struct dedup_counts *counts);
 
 /* Sealed batches of the host were dropped. */
 uint64_t head_dropped(struct head *h, const struct uuid *host, uint64_t batches, bool by_age);

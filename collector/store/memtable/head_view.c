@@ -32,7 +32,7 @@ void head_view_snap_unref(struct head_snap *s)
         }
         head_infos_snap_unref(s->infos);
         recent_columns_view_destroy(s->hots);
-        seqset_counts_unref(s->counts);
+        dedup_counts_unref(s->counts);
         mem_free(s);
     }
 }

@@ -8,7 +8,7 @@
 #include "collector/store/memtable/head_batch.h"
 #include "collector/store/memtable/head_info.h"
 #include "collector/store/memtable/recent_columns.h"
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 
 #define HEAD_CHUNK        16u
 #define HEAD_CHUNK_MEMORY (16u << 20) /* decoded; one batch may be more */
@@ -26,12 +26,12 @@ struct head_seen {
     bool has_alive;   /* a tick has that stamp, and came since opening: */
     uint32_t alive;   /* processes in it, the idle one not counted */
     int64_t received_ns;
-    struct host_offset clock;           /* of what was made last */
-    uint64_t batches;                   /* ever appended */
-    uint64_t lost_events;               /* by their ledgers */
-    uint64_t held, too_old, no_room;    /* of the batches: here, sealed or not; dropped by age, by
+    struct host_offset clock;          /* of what was made last */
+    uint64_t batches;                  /* ever appended */
+    uint64_t lost_events;              /* by their ledgers */
+    uint64_t held, too_old, no_room;   /* of the batches: here, sealed or not; dropped by age, by
                                            size */
-    const struct seqset_counts *counts; /* NULL: nothing arrived since opening */
+    const struct dedup_counts *counts; /* NULL: nothing arrived since opening */
     const struct head_infos_snap *infos;
 };
 
@@ -79,7 +79,7 @@ struct head_part {
 struct head_snap {
     atomic_uint refs;
     struct head_seen seen;
-    struct seqset_counts *counts; /* NULL: nothing arrived since opening */
+    struct dedup_counts *counts; /* NULL: nothing arrived since opening */
     struct head_infos_snap *infos;
     struct recent_columns_view *hots; /* NULL: none */
     size_t n;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "collector/store/hosts.h"
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -200,7 +200,7 @@ void seal_publish(struct store *s, void *ctx)
     for (size_t i = 0; i < c->n_lost; i++) { /* they are missing: coverage tells */
         const struct seal_lost *x = &c->lost[i];
 
-        seqset_remove(s->seen, &x->host, x->stream, (struct seq_range){x->seq, x->seq});
+        dedup_remove(s->seen, &x->host, x->stream, (struct seq_range){x->seq, x->seq});
     }
     s->stats.lost_batches += c->n_lost;
     os_mutex_unlock(s->lock);

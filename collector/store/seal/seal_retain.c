@@ -54,7 +54,7 @@ struct dropping {
     enum err result;
 };
 
-static enum err drop_stream(void *ctx, const struct seqset_stream *st)
+static enum err drop_stream(void *ctx, const struct dedup_stream *st)
 {
     struct dropping *d = ctx;
     uint64_t batches = 0;

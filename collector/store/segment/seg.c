@@ -376,16 +376,16 @@ size_t seg_find_host(const struct seg *s, const struct uuid *id)
                : s->foot.n_hosts;
 }
 
-static enum err give_ranges(struct cur *c, struct seqset_stream *st,
-                            enum err (*each)(void *ctx, const struct seqset_stream *st), void *ctx)
+static enum err give_ranges(struct cur *c, struct dedup_stream *st,
+                            enum err (*each)(void *ctx, const struct dedup_stream *st), void *ctx)
 {
-    struct seq_range ranges[SEQSET_RANGES_MAX];
+    struct seq_range ranges[DEDUP_RANGES_MAX];
     uint32_t left = cur_u32le(c);
     enum err e = ERR_OK;
 
     st->ranges = ranges;
     while (left > 0 && !e) {
-        for (st->n_ranges = 0; left > 0 && st->n_ranges < SEQSET_RANGES_MAX; left--) {
+        for (st->n_ranges = 0; left > 0 && st->n_ranges < DEDUP_RANGES_MAX; left--) {
             ranges[st->n_ranges].first = cur_u64le(c);
             ranges[st->n_ranges++].last = cur_u64le(c);
         }
@@ -395,7 +395,7 @@ static enum err give_ranges(struct cur *c, struct seqset_stream *st,
 }
 
 enum err seg_each_ranges(const struct seg *s,
-                         enum err (*each)(void *ctx, const struct seqset_stream *st), void *ctx)
+                         enum err (*each)(void *ctx, const struct dedup_stream *st), void *ctx)
 {
     size_t n = (size_t)(s->foot.directory_at - s->foot.ranges_at);
     uint8_t *p = mem_alloc(n);
@@ -407,7 +407,7 @@ enum err seg_each_ranges(const struct seg *s,
     }
     c = cur_make(p, e ? 0 : n);
     for (uint32_t i = 0; i < s->foot.n_streams && !e; i++) {
-        struct seqset_stream st = {.used_ns = s->head.info.window_ns};
+        struct dedup_stream st = {.used_ns = s->head.info.window_ns};
         const uint8_t *id = cur_bytes(&c, sizeof st.host.b);
 
         st.stream = cur_u64le(&c);

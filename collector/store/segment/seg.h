@@ -39,7 +39,7 @@ const struct seg_host *seg_host(const struct seg *s, size_t i);
 size_t seg_find_host(const struct seg *s, const struct uuid *id); /* seg_hosts: not inside */
 /* Every stream's ranges; a result other than ERR_OK ends the walk and is returned. */
 NODISCARD enum err seg_each_ranges(const struct seg *s,
-                                   enum err (*each)(void *ctx, const struct seqset_stream *st),
+                                   enum err (*each)(void *ctx, const struct dedup_stream *st),
                                    void *ctx);
 
 /* The value's bytes, checksum verified, in `memory`. Errors: ERR_NOTFOUND (no such value),

@@ -206,7 +206,7 @@ static enum err verify_scan(const struct seg *s, const struct known *known, size
     return e == ERR_NOMEM ? e : ERR_OK;
 }
 
-static enum err verify_nothing(void *ctx, const struct seqset_stream *st)
+static enum err verify_nothing(void *ctx, const struct dedup_stream *st)
 {
     (void)ctx;
     (void)st;
@@ -341,7 +341,7 @@ static enum err know_host(struct salvage *v, uint32_t old, uint32_t new)
     return ERR_OK;
 }
 
-static enum err add_ranges(void *ctx, const struct seqset_stream *st)
+static enum err add_ranges(void *ctx, const struct dedup_stream *st)
 {
     struct salvage *v = ctx;
 

@@ -321,7 +321,7 @@ static enum err put_ranges(struct seg_writer *w, const struct uuid *host, uint64
     buf_init(&b, SEG_VALUE_MAX);
     buf_put(&b, host->b, sizeof host->b);
     buf_put_u64le(&b, stream);
-    seqset_encode(&b, ranges, n);
+    dedup_encode(&b, ranges, n);
     e = b.bad ? b.bad : put_record(w, (struct seg_key){SEG_PART_RANGES, 0, 0, 0}, b.p, b.n);
     buf_fini(&b);
     return e;

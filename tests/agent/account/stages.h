@@ -7,7 +7,7 @@
 #include "tests/support/t.h"
 
 struct stages {
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *agg;
 };
@@ -20,12 +20,12 @@ static inline void stages_ignore(void *ctx, const struct life_event *ev)
 
 static inline struct stages stages_new(int64_t grace_ns)
 {
-    const struct ptable_conf table_conf = {
+    const struct instances_conf table_conf = {
         .instances_max = 4096, .threads_max = 1 << 16, .text_max = 1 << 20, .grace_ns = grace_ns};
     struct lifecycle_conf conf = {.told = stages_ignore};
     struct stages s;
 
-    assert_ok(ptable_create(&s.table, &table_conf));
+    assert_ok(instances_create(&s.table, &table_conf));
     conf.table = s.table;
     assert_ok(lifecycle_create(&s.life, &conf));
     assert_ok(aggregate_create(&s.agg, s.table, s.life));
@@ -36,10 +36,10 @@ static inline void stages_free(struct stages *s)
 {
     aggregate_destroy(s->agg);
     lifecycle_destroy(s->life);
-    ptable_destroy(s->table);
+    instances_destroy(s->table);
 }
 
-static inline struct ptable_proc *stages_feed(struct stages *s, struct event ev)
+static inline struct instance *stages_feed(struct stages *s, struct event ev)
 {
     return aggregate_event(s->agg, &ev);
 }
@@ -57,12 +57,12 @@ static inline void stages_populate(struct stages *s)
 /* A counter of the pid's newest instance; of EVENT_NO_ID: what nobody owns. */
 static inline uint64_t stages_tally(const struct stages *s, uint32_t pid, enum counters_id id)
 {
-    const struct ptable_proc *p;
+    const struct instance *p;
 
     if (pid == EVENT_NO_ID) {
         return aggregate_unattributed(s->agg)->n[id];
     }
-    p = ptable_owner(s->table, pid);
+    p = instances_owner(s->table, pid);
     return p ? p->tally.n[id] : 0;
 }
 

@@ -6,7 +6,7 @@
 #include "tests/support/draw.h"
 
 struct bench {
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *agg;
 };
@@ -19,12 +19,12 @@ static void ignore(void *ctx, const struct life_event *ev)
 
 static struct bench bench_new(void)
 {
-    static const struct ptable_conf table_conf = {
+    static const struct instances_conf table_conf = {
         .instances_max = 100, .threads_max = 1000, .text_max = 10000, .grace_ns = 10 * CLK_S};
     struct lifecycle_conf conf = {.polled = true, .told = ignore};
     struct bench b;
 
-    assert_ok(ptable_create(&b.table, &table_conf));
+    assert_ok(instances_create(&b.table, &table_conf));
     conf.table = b.table;
     assert_ok(lifecycle_create(&b.life, &conf));
     assert_ok(aggregate_create(&b.agg, b.table, b.life));
@@ -35,7 +35,7 @@ static void bench_free(struct bench *b)
 {
     aggregate_destroy(b->agg);
     lifecycle_destroy(b->life);
-    ptable_destroy(b->table);
+    instances_destroy(b->table);
 }
 
 static void feed(struct bench *b, struct event ev)
@@ -50,16 +50,16 @@ static void feed_one_row(struct bench *b, int64_t ms, const struct snap_row *row
     aggregate_table(b->agg, &snap);
 }
 
-static struct ptable_proc *settled(struct bench *b, uint32_t pid)
+static struct instance *settled(struct bench *b, uint32_t pid)
 {
-    struct ptable_proc *p = ptable_owner(b->table, pid);
+    struct instance *p = instances_owner(b->table, pid);
 
     assert_non_null(p);
     aggregate_settle(b->agg, p);
     return p;
 }
 
-static bool has(const struct ptable_proc *p, unsigned id)
+static bool has(const struct instance *p, unsigned id)
 {
     return (p->count.mask & METRIC_BIT(id)) != 0;
 }
@@ -353,7 +353,7 @@ static void each_event_is_charged_to_its_owner_and_to_nobody_else(void **state)
     for (size_t i = 0; i < COUNT_OF(charges); i++) {
         struct stages s = stages_new(10 * CLK_S);
         struct counters want[COUNT_OF(pids)] = {0};
-        struct ptable_proc *p;
+        struct instance *p;
 
         stages_populate(&s);
         p = stages_feed(&s, charges[i].ev);
@@ -419,7 +419,7 @@ static struct event switch_of(int64_t ms, uint32_t old_tid, uint32_t new_tid)
 
 static int64_t column(struct stages *s, uint32_t pid, unsigned id)
 {
-    struct ptable_proc *p = ptable_owner(s->table, pid);
+    struct instance *p = instances_owner(s->table, pid);
 
     aggregate_settle(s->agg, p);
     return p->count.mask & METRIC_BIT(id) ? p->count.values[id] : -1;
@@ -439,9 +439,9 @@ static void switches_win_over_samples_and_an_origin_stays(void **state)
     (void)stages_feed(&s, feed_sample(6, 120, false));
     (void)stages_feed(&s, switch_of(9, 120, 0));
     assert_int_equal(column(&s, 8, M_CPU_TIME), CLK_MS);
-    assert_int_equal(ptable_owner(s.table, 8)->info.cpu_origin, CPU_ORIGIN_SAMPLES);
+    assert_int_equal(instances_owner(s.table, 8)->info.cpu_origin, CPU_ORIGIN_SAMPLES);
     assert_int_equal(column(&s, 12, M_CPU_TIME), 4 * CLK_MS);
-    assert_int_equal(ptable_owner(s.table, 12)->info.cpu_origin, CPU_ORIGIN_CSWITCH);
+    assert_int_equal(instances_owner(s.table, 12)->info.cpu_origin, CPU_ORIGIN_CSWITCH);
     assert_int_equal(column(&s, 12, M_CONTEXT_SWITCHES), 1);
     stages_free(&s);
 }
@@ -460,10 +460,10 @@ static void times_win_over_switches_until_an_origin_is_settled(void **state)
     assert_int_equal(column(&s, 12, M_CPU_TIME), CLK_MS);
     aggregate_table(s.agg, &snap);
     assert_int_equal(column(&s, 8, M_CPU_TIME), 40);
-    assert_int_equal(ptable_owner(s.table, 8)->info.cpu_origin, CPU_ORIGIN_TIMES);
+    assert_int_equal(instances_owner(s.table, 8)->info.cpu_origin, CPU_ORIGIN_TIMES);
     assert_int_equal(column(&s, 12, M_CPU_TIME), CLK_MS);
     assert_int_equal(column(&s, 12, M_KERNEL_TIME), 10);
-    assert_int_equal(ptable_owner(s.table, 12)->info.cpu_origin, CPU_ORIGIN_CSWITCH);
+    assert_int_equal(instances_owner(s.table, 12)->info.cpu_origin, CPU_ORIGIN_CSWITCH);
     stages_free(&s);
 }
 
@@ -560,7 +560,7 @@ static void use(struct mixed *m)
 /* Nothing that grows is ever less than it was. */
 static void check_shown(struct bench *b, struct mixed *m)
 {
-    const struct ptable_proc *p = settled(b, 8);
+    const struct instance *p = settled(b, 8);
     uint64_t growing = aggregate_growing(b->agg) & p->count.mask;
 
     for (; growing; growing &= growing - 1) {

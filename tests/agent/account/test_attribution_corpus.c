@@ -11,7 +11,7 @@
 
 /* -- figures -- */
 
-static uint64_t sum_of(const struct ptable_proc *p, uint32_t pid, enum counters_id id)
+static uint64_t sum_of(const struct instance *p, uint32_t pid, enum counters_id id)
 {
     uint64_t n = 0;
 
@@ -29,18 +29,18 @@ static uint64_t of_pid(const struct reader *r, const char *pid, enum counters_id
     if (sscanf(pid, "%u", &n) != 1) {
         return aggregate_unattributed(r->stages.agg)->n[id]; /* "None" */
     }
-    return sum_of(ptable_first_running(r->stages.table), n, id) +
-           sum_of(ptable_first_ended(r->stages.table), n, id);
+    return sum_of(instances_first_running(r->stages.table), n, id) +
+           sum_of(instances_first_ended(r->stages.table), n, id);
 }
 
 static uint64_t of_all(const struct reader *r, enum counters_id id)
 {
-    const struct ptable_proc *lists[] = {ptable_first_running(r->stages.table),
-                                         ptable_first_ended(r->stages.table)};
+    const struct instance *lists[] = {instances_first_running(r->stages.table),
+                                      instances_first_ended(r->stages.table)};
     uint64_t n = aggregate_unattributed(r->stages.agg)->n[id];
 
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
-        for (const struct ptable_proc *p = lists[i]; p; p = p->next) {
+        for (const struct instance *p = lists[i]; p; p = p->next) {
             n += p->tally.n[id];
         }
     }
@@ -134,8 +134,8 @@ static void check_recording(const char *name, const json_t *figures)
         compare(&r, name, figures, &figures_of_tally[i]);
     }
     assert_int_equal(aggregate_stats(r.stages.agg)->disk_unmatched, 0);
-    assert_int_equal(ptable_stats(r.stages.table)->full, 0);
-    assert_int_equal(ptable_stats(r.stages.table)->threads_full, 0);
+    assert_int_equal(instances_stats(r.stages.table)->full, 0);
+    assert_int_equal(instances_stats(r.stages.table)->threads_full, 0);
     reader_fini(&r);
 }
 

@@ -19,7 +19,7 @@
 
 enum { CPUS = 6, IDS = 24, TIDS = 96, INSTANCES = 4000, STEPS = 2500, NOTES = 8000, SEEDS = 400 };
 
-struct instance {
+struct made {
     uint32_t pid, threads;
     bool dead;
     uint64_t in, run_ns, lost_ns;
@@ -46,7 +46,7 @@ struct world {
     int64_t now;
     uint32_t cpus;
     bool late_rundown, loses;
-    struct instance instances[INSTANCES]; /* 0 is idle */
+    struct made instances[INSTANCES]; /* 0 is idle */
     size_t n_instances;
     struct thread threads[TIDS]; /* by number; tid = 100 + 4 * number */
     size_t running[CPUS];        /* thread, or TIDS: idle */
@@ -173,7 +173,7 @@ static void begin_process(struct world *w, bool told)
     if (pid_taken(w, pid) || free_thread(w) == TIDS || process == INSTANCES) {
         return;
     }
-    w->instances[w->n_instances++] = (struct instance){.pid = pid};
+    w->instances[w->n_instances++] = (struct made){.pid = pid};
     if (told) {
         tell_process(w, ETL_START, process);
     }
@@ -184,7 +184,7 @@ static void begin_process(struct world *w, bool told)
 static void end_thread(struct world *w, size_t i)
 {
     struct thread *t = &w->threads[i];
-    struct instance *p = &w->instances[t->process];
+    struct made *p = &w->instances[t->process];
 
     tell_thread(w, ETL_END, t);
     t->alive = false;
@@ -342,7 +342,7 @@ static uint64_t span(const struct etl_writer_conf *c, const struct note *from,
 static void share_out(struct world *w, const struct etl_writer_conf *c, const struct note *from,
                       const struct note *mark, const struct note *to)
 {
-    struct instance *on = &w->instances[from->new_process];
+    struct made *on = &w->instances[from->new_process];
 
     if (mark) {
         on->lost_ns += span(c, from, mark);
@@ -383,9 +383,9 @@ static void find_truth(struct world *w, const struct etl_writer_conf *c)
 /* -- the agent's answer -- */
 
 /* The i-th instance of its pid is the i-th of the table. */
-static struct ptable_proc *instance_of(const struct world *w, const struct reader *r, size_t i)
+static struct instance *instance_of(const struct world *w, const struct reader *r, size_t i)
 {
-    struct ptable_proc *p = ptable_owner(r->stages.table, w->instances[i].pid);
+    struct instance *p = instances_owner(r->stages.table, w->instances[i].pid);
     size_t newer = 0;
 
     for (size_t k = i + 1; k < w->n_instances; k++) {
@@ -399,8 +399,8 @@ static struct ptable_proc *instance_of(const struct world *w, const struct reade
 
 static void compare_instance(const struct world *w, struct reader *r, size_t i, uint32_t seed)
 {
-    const struct instance *want = &w->instances[i];
-    struct ptable_proc *p = instance_of(w, r, i);
+    const struct made *want = &w->instances[i];
+    struct instance *p = instance_of(w, r, i);
     static const struct counters none;
     const uint64_t *n = p ? p->tally.n : none.n;
 
@@ -434,8 +434,8 @@ static void compare_all(const struct world *w, struct reader *r, uint32_t seed)
     assert_int_equal(nobody->n[COUNTERS_RUN] + nobody->n[COUNTERS_RUN_LOST], 0);
     assert_int_equal(a->sched.gaps, 0);
     assert_int_equal(a->lost_marks, w->marks);
-    assert_int_equal(ptable_stats(r->stages.table)->full, 0);
-    assert_true(ptable_stats(r->stages.table)->instances <= w->n_instances);
+    assert_int_equal(instances_stats(r->stages.table)->full, 0);
+    assert_true(instances_stats(r->stages.table)->instances <= w->n_instances);
 }
 
 static void every_process_has_exactly_its_time_and_lost_time_is_lost(void **state)
@@ -455,7 +455,7 @@ static void every_process_has_exactly_its_time_and_lost_time_is_lost(void **stat
         find_truth(w, &conf.file);
         reader_run(&r, path);
         compare_all(w, &r, seed);
-        reused += ptable_stats(r.stages.table)->reused;
+        reused += instances_stats(r.stages.table)->reused;
         marks += w->marks;
         for (size_t i = 0; i < w->n_instances; i++) {
             lost_ns += w->instances[i].lost_ns;

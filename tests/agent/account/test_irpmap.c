@@ -5,7 +5,7 @@
 
 static void a_request_is_taken_once_by_its_address(void **state)
 {
-    struct ptable_proc p = {.generation = 3}, *got = NULL;
+    struct instance p = {.generation = 3}, *got = NULL;
     uint64_t dropped = 0;
     struct irpmap *m;
 
@@ -30,7 +30,7 @@ static void a_request_is_taken_once_by_its_address(void **state)
 
 static void a_later_request_at_an_address_replaces_the_former(void **state)
 {
-    struct ptable_proc p = {.generation = 1}, q = {.generation = 1}, *got = NULL;
+    struct instance p = {.generation = 1}, q = {.generation = 1}, *got = NULL;
     uint64_t dropped = 0;
     struct irpmap *m;
 
@@ -46,7 +46,7 @@ static void a_later_request_at_an_address_replaces_the_former(void **state)
 
 static void what_was_cleared_leaves_its_room(void **state)
 {
-    struct ptable_proc p = {.generation = 1}, *got;
+    struct instance p = {.generation = 1}, *got;
     uint64_t dropped = 0;
     struct irpmap *m;
 
@@ -67,7 +67,7 @@ static void what_was_cleared_leaves_its_room(void **state)
 
 static void an_issuer_that_is_gone_is_nobody(void **state)
 {
-    struct ptable_proc p = {.generation = 1}, *got = &p;
+    struct instance p = {.generation = 1}, *got = &p;
     uint64_t dropped = 0;
     struct irpmap *m;
 
@@ -81,7 +81,7 @@ static void an_issuer_that_is_gone_is_nobody(void **state)
 
 static void beyond_the_limit_older_requests_go_and_are_counted(void **state)
 {
-    struct ptable_proc p = {.generation = 1}, *got;
+    struct instance p = {.generation = 1}, *got;
     uint64_t dropped = 0, found = 0, n = 4 * IRPMAP_MAX;
     struct irpmap *m;
 

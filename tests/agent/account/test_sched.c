@@ -256,9 +256,9 @@ static void an_instance_that_is_forgotten_while_it_has_a_cpu_gets_nothing(void *
     stages_populate(&s);
     play(&s, first, COUNT_OF(first));
     (void)stages_feed(&s, feed_proc(EV_PROC_STOP, 12, 8, 0));
-    ptable_owner(s.table, 8)->row.final_done = true;
-    ptable_expire(s.table, 15 * CLK_MS);
-    assert_null(ptable_owner(s.table, 8));
+    instances_owner(s.table, 8)->row.final_done = true;
+    instances_expire(s.table, 15 * CLK_MS);
+    assert_null(instances_owner(s.table, 8));
     (void)stages_feed(&s, feed_proc(EV_PROC_START, 16, 16, 0)); /* takes the slot */
     play(&s, second, COUNT_OF(second));
     assert_int_equal(stages_tally(&s, 16, COUNTERS_RUN), 0);

@@ -52,10 +52,10 @@ static void settings_take_effect(void **state)
 
     assert_ok(load(&c, "sampling.rate_hz=0.5", NULL));
     assert_int_equal(c.period_ns, 2 * CLK_S);
-    assert_int_equal(c.levels.max, 2);
-    assert_int_equal(c.levels.cpu_permille, 20);
-    assert_int_equal(c.levels.memory_bytes, 50 << 20);
-    assert_int_equal(c.levels.events_per_s, 10000);
+    assert_int_equal(c.budget.max, 2);
+    assert_int_equal(c.budget.cpu_permille, 20);
+    assert_int_equal(c.budget.memory_bytes, 50 << 20);
+    assert_int_equal(c.budget.events_per_s, 10000);
     agent_conf_fini(&c);
     assert_ok(load(&c, "collector.addresses=a,b:1,[::1],[::1]:2", NULL));
     assert_int_equal(c.n_addresses, 4);

@@ -88,7 +88,7 @@ static void every_record_is_seen_and_charged(void **state)
     const char *paths[] = {path};
     struct seen s = {0};
     struct etl_walk_conf conf = conf_of(&s, paths);
-    struct ptable_proc **all;
+    struct instance **all;
     const struct etl_instances_row **lives;
     size_t n;
 

@@ -10,7 +10,7 @@ struct heard {
 };
 
 struct bench {
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct heard heard;
 };
@@ -33,13 +33,13 @@ static void count_told(void *ctx, const struct life_event *ev)
 
 static struct bench *bench_new(bool polled)
 {
-    static const struct ptable_conf table_conf = {
+    static const struct instances_conf table_conf = {
         .instances_max = 100, .threads_max = 1000, .text_max = 10000, .grace_ns = 10 * CLK_S};
     struct bench *b = mem_zalloc(sizeof *b);
     struct lifecycle_conf conf = {.polled = polled, .told = hear};
 
     assert_non_null(b);
-    assert_ok(ptable_create(&b->table, &table_conf));
+    assert_ok(instances_create(&b->table, &table_conf));
     conf.table = b->table;
     conf.ctx = &b->heard;
     assert_ok(lifecycle_create(&b->life, &conf));
@@ -49,11 +49,11 @@ static struct bench *bench_new(bool polled)
 static void bench_free(struct bench *b)
 {
     lifecycle_destroy(b->life);
-    ptable_destroy(b->table);
+    instances_destroy(b->table);
     mem_free(b);
 }
 
-static struct ptable_proc *feed(struct bench *b, struct event ev)
+static struct instance *feed(struct bench *b, struct event ev)
 {
     return lifecycle_event(b->life, &ev);
 }
@@ -80,7 +80,7 @@ static size_t told(const struct bench *b, enum life_kind kind, uint32_t pid)
     return n;
 }
 
-static struct ptable_proc *owner_of(struct bench *b, uint32_t tid)
+static struct instance *owner_of(struct bench *b, uint32_t tid)
 {
     struct event ev = feed_sample(0, tid, false);
 
@@ -118,7 +118,7 @@ static void a_second_start_event_updates_and_is_not_told(void **state)
     ev.u.proc.info.name = str_make("renamed");
     (void)feed(b, ev);
     assert_int_equal(b->heard.n, 1);
-    assert_true(str_eq(ptable_owner(b->table, 8)->info.name, str_make("renamed")));
+    assert_true(str_eq(instances_owner(b->table, 8)->info.name, str_make("renamed")));
     bench_free(b);
 }
 
@@ -137,7 +137,7 @@ static void a_reused_pid_ends_its_former_owner(void **state)
 static void starts_without_identity_at_one_moment_are_told_apart(void **state)
 {
     struct bench *b = bench_new(false);
-    struct ptable_proc *first, *second, *third;
+    struct instance *first, *second, *third;
 
     first = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
     second = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
@@ -158,11 +158,11 @@ static void a_thread_of_a_process_nobody_knows_has_no_owner(void **state)
     assert_int_equal(owner_of(b, 80)->info.id.pid, 8);
     (void)feed(b, feed_thread(EV_THREAD_START, 30, 12, 80)); /* the start of 12 was lost */
     assert_null(owner_of(b, 80));
-    assert_int_equal(ptable_owner(b->table, 8)->threads, 0);
+    assert_int_equal(instances_owner(b->table, 8)->threads, 0);
     (void)feed(b, feed_thread(EV_THREAD_START, 40, 8, 84));
     (void)feed(b, feed_thread(EV_THREAD_START, 50, 12, 84)); /* so was the end of 84 */
     assert_null(owner_of(b, 84));
-    assert_int_equal(ptable_owner(b->table, 8)->threads, 0);
+    assert_int_equal(instances_owner(b->table, 8)->threads, 0);
     bench_free(b);
 }
 
@@ -186,20 +186,20 @@ static void an_instance_without_room_leaves_its_pid_to_nobody(void **state)
 
 static void a_pid_that_starts_again_and_again_takes_bounded_time(void **state)
 {
-    static const struct ptable_conf conf = {
+    static const struct instances_conf conf = {
         .instances_max = 65536, .threads_max = 10, .text_max = 10, .grace_ns = INT64_MAX};
     struct bench *b = mem_zalloc(sizeof *b);
     struct lifecycle_conf life = {.told = count_told};
 
-    assert_ok(ptable_create(&b->table, &conf));
+    assert_ok(instances_create(&b->table, &conf));
     life.table = b->table;
     life.ctx = &b->heard;
     assert_ok(lifecycle_create(&b->life, &life));
     for (uint32_t i = 0; i < 20000; i++) {
         (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
     }
-    assert_int_equal(ptable_stats(b->table)->instances, PTABLE_SAME_PID_MAX);
-    assert_int_equal(ptable_stats(b->table)->full, 20000 - PTABLE_SAME_PID_MAX);
+    assert_int_equal(instances_stats(b->table)->instances, INSTANCES_SAME_PID_MAX);
+    assert_int_equal(instances_stats(b->table)->full, 20000 - INSTANCES_SAME_PID_MAX);
     bench_free(b);
 }
 
@@ -225,9 +225,9 @@ static void who_has_no_start_record_lived_all_along(void **state)
         struct bench *b = bench_new(false);
 
         (void)feed(b, feed_early(feed_proc(kinds[i], 5000, 8, 0)));
-        assert_non_null(ptable_owner(b->table, 8));
-        assert_int_equal(ptable_owner(b->table, 8)->info.origin, ORIGIN_RUNDOWN);
-        assert_int_equal(ptable_owner(b->table, 8)->info.id.start, 0);
+        assert_non_null(instances_owner(b->table, 8));
+        assert_int_equal(instances_owner(b->table, 8)->info.origin, ORIGIN_RUNDOWN);
+        assert_int_equal(instances_owner(b->table, 8)->info.id.start, 0);
         (void)feed(b, feed_proc(kinds[i], 5000, 8, 0));
         assert_int_equal(told(b, LIFE_PROCESS_START, 8), 0);
         assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), kinds[i] == EV_PROC_STOP);
@@ -243,7 +243,7 @@ static void whose_first_record_is_a_start_did_not(void **state)
     (void)feed(b, feed_early(feed_thread(EV_THREAD_START, 100, 8, 80)));
     (void)feed(b, feed_early(feed_proc(EV_PROC_LAST, 900, 8, 0)));
     (void)feed(b, feed_early(feed_thread(EV_THREAD_LAST, 900, 8, 80)));
-    assert_null(ptable_owner(b->table, 8));
+    assert_null(instances_owner(b->table, 8));
     assert_null(owner_of(b, 80));
     (void)feed(b, feed_proc(EV_PROC_START, 100, 8, 100));
     (void)feed(b, feed_thread(EV_THREAD_START, 100, 8, 80));
@@ -285,7 +285,7 @@ static void a_defunct_process_is_neither_started_nor_stopped(void **state)
     (void)feed(b, feed_early(feed_proc(EV_PROC_DEFUNCT, 5, 8, 0)));
     (void)feed(b, feed_proc(EV_PROC_DEFUNCT, 5, 8, 0));
     assert_int_equal(b->heard.n, 0);
-    assert_null(ptable_owner(b->table, 8));
+    assert_null(instances_owner(b->table, 8));
     bench_free(b);
 }
 
@@ -335,7 +335,7 @@ static void two_tables_alone_tell_starts_and_stops_as_inferred(void **state)
 
     feed_rows(b, 1000, rows, 2);
     assert_int_equal(b->heard.n, 0);
-    assert_int_equal(ptable_owner(b->table, 8)->info.origin, ORIGIN_SNAPSHOT);
+    assert_int_equal(instances_owner(b->table, 8)->info.origin, ORIGIN_SNAPSHOT);
     feed_rows(b, 2000, rows + 1, 2);
     assert_int_equal(b->heard.n, 2);
     assert_int_equal(told(b, LIFE_PROCESS_START, 10), 1);
@@ -364,7 +364,7 @@ static void a_table_waits_for_the_events_and_tells_each_once(void **state)
     assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 1);
     assert_int_equal(lifecycle_stats(b->life)->inferred_starts, 0);
     assert_int_equal(lifecycle_stats(b->life)->inferred_stops, 0);
-    assert_int_equal(ptable_owner(b->table, 10)->info.origin, ORIGIN_START);
+    assert_int_equal(instances_owner(b->table, 10)->info.origin, ORIGIN_START);
     bench_free(b);
 }
 
@@ -379,11 +379,11 @@ static void what_never_comes_is_inferred_after_the_wait(void **state)
     feed_rows(b, 4000, rows + 1, 1);
     assert_int_equal(lifecycle_stats(b->life)->inferred_starts, 1);
     assert_int_equal(lifecycle_stats(b->life)->inferred_stops, 1);
-    assert_int_equal(ptable_owner(b->table, 8)->info.exit_ns, WALL0 + 2000 * CLK_MS);
+    assert_int_equal(instances_owner(b->table, 8)->info.exit_ns, WALL0 + 2000 * CLK_MS);
     stop.u.proc.info.have = INFO_EXIT_CODE; /* the event after all: known exactly, not told again */
     (void)feed(b, stop);
     assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 1);
-    assert_false(ptable_owner(b->table, 8)->info.have & INFO_EXIT_INFERRED);
+    assert_false(instances_owner(b->table, 8)->info.have & INFO_EXIT_INFERRED);
     bench_free(b);
 }
 
@@ -403,7 +403,7 @@ static void a_clock_that_is_set_moves_no_inferred_end(void **state)
         assert_int_equal(b->heard.n, 1);
         assert_int_equal(b->heard.events[0].mono_ns, 20 * CLK_MS);
         assert_int_equal(b->heard.events[0].wall_ns, WALL0 + 20 * CLK_MS);
-        assert_int_equal(ptable_owner(b->table, 8)->end_mono_ns, 20 * CLK_MS);
+        assert_int_equal(instances_owner(b->table, 8)->end_mono_ns, 20 * CLK_MS);
         bench_free(b);
     }
 }
@@ -430,8 +430,8 @@ static void a_row_older_than_the_agent_is_not_a_start(void **state)
     feed_rows(b, 1000, rows, 1);
     feed_rows(b, 2000, rows, 2); /* the first table had no room for it */
     assert_int_equal(b->heard.n, 0);
-    assert_int_equal(ptable_owner(b->table, 9)->info.origin, ORIGIN_SNAPSHOT);
-    assert_false(ptable_owner(b->table, 9)->life.from_start);
+    assert_int_equal(instances_owner(b->table, 9)->info.origin, ORIGIN_SNAPSHOT);
+    assert_false(instances_owner(b->table, 9)->life.from_start);
     bench_free(b);
 }
 
@@ -447,17 +447,17 @@ static void texts_of_a_row_are_compared_when_its_version_is_another_or_none(void
     feed_rows(b, 2000, &row, 1);
     row.info.name = str_make("new");
     feed_rows(b, 3000, &row, 1);
-    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("old")));
+    assert_true(str_eq(instances_find(b->table, id)->info.name, str_make("old")));
     row.info_version = 8;
     feed_rows(b, 4000, &row, 1);
-    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("new")));
+    assert_true(str_eq(instances_find(b->table, id)->info.name, str_make("new")));
     row.info.name = str_make("newer"); /* as if it had had no room before */
     feed_rows(b, 5000, &row, 1);
-    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("newer")));
+    assert_true(str_eq(instances_find(b->table, id)->info.name, str_make("newer")));
     row.info_version = 0;
     row.info.name = str_make("newes");
     feed_rows(b, 6000, &row, 1);
-    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("newes")));
+    assert_true(str_eq(instances_find(b->table, id)->info.name, str_make("newes")));
     bench_free(b);
 }
 
@@ -487,8 +487,8 @@ static void a_full_table_of_instances_loses_rows_and_counts_them(void **state)
         rows[i] = feed_row(i + 1, i + 1, -9000);
     }
     feed_rows(b, 1000, rows, COUNT_OF(rows));
-    assert_int_equal(ptable_stats(b->table)->running, 100);
-    assert_int_equal(ptable_stats(b->table)->full, 20);
+    assert_int_equal(instances_stats(b->table)->running, 100);
+    assert_int_equal(instances_stats(b->table)->full, 20);
     bench_free(b);
 }
 
@@ -657,12 +657,12 @@ static void one_provider_alone_is_told_at_once(void **state)
 static void a_manifest_stop_ends_the_instance_that_classic_records_know(void **state)
 {
     struct bench *b = bench_new(false);
-    struct ptable_proc *p;
+    struct instance *p;
 
     (void)feed(b, feed_early(feed_classic(EV_PROC_FOUND, 0, 8))); /* lived all along */
     p = feed(b, feed_manifest(EV_PROC_STOP, 50, 8, -9000));
     (void)feed(b, feed_classic(EV_PROC_STOP, 51, 8));
-    assert_ptr_equal(p, ptable_owner(b->table, 8));
+    assert_ptr_equal(p, instances_owner(b->table, 8));
     assert_null(p->older);
     assert_int_equal(p->info.create_ns, WALL0 - 9000 * CLK_MS);
     assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 1);
@@ -673,11 +673,11 @@ static void a_manifest_stop_ends_the_instance_that_classic_records_know(void **s
 static void more_waiting_halves_than_there_is_room_for_are_told_early(void **state)
 {
     struct bench *b = mem_zalloc(sizeof *b);
-    static const struct ptable_conf table_conf = {
+    static const struct instances_conf table_conf = {
         .instances_max = 4096, .threads_max = 10, .text_max = 100000, .grace_ns = 0};
     struct lifecycle_conf conf = {.told = count_told, .ctx = &b->heard};
 
-    assert_ok(ptable_create(&b->table, &table_conf));
+    assert_ok(instances_create(&b->table, &table_conf));
     conf.table = b->table;
     assert_ok(lifecycle_create(&b->life, &conf));
     (void)feed(b, feed_early(feed_classic(EV_PROC_FOUND, 0, 4)));

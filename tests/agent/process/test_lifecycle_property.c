@@ -20,11 +20,11 @@ enum teller { CLASSIC = 1, MANIFEST = 2 };
 
 struct life {
     uint32_t pid;
-    int64_t from_ns, to_ns;      /* true times after the beginning; to_ns = INT64_MAX: it lives */
-    int64_t create_ns;           /* as the system says */
-    bool at_first;               /* lived before everything */
-    bool lingers;                /* listed for a while after its end */
-    const struct ptable_proc *p; /* what its rows went to */
+    int64_t from_ns, to_ns;   /* true times after the beginning; to_ns = INT64_MAX: it lives */
+    int64_t create_ns;        /* as the system says */
+    bool at_first;            /* lived before everything */
+    bool lingers;             /* listed for a while after its end */
+    const struct instance *p; /* what its rows went to */
     uint32_t generation;
 };
 
@@ -45,7 +45,7 @@ struct world {
     size_t n_lives;
     struct note notes[NOTES];
     size_t n_notes;
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct {
         struct proc_id id;
@@ -185,7 +185,7 @@ static void feed_record(struct world *w, const struct note *n)
 }
 
 /* The row went to an instance of its own life, always the same one. */
-static void check_row(struct world *w, struct life *l, const struct ptable_proc *p)
+static void check_row(struct world *w, struct life *l, const struct instance *p)
 {
     assert_int_equal(p->info.id.pid, l->pid);
     for (size_t i = 0; i < w->n_lives; i++) {
@@ -221,7 +221,7 @@ static void feed_rows(struct world *w, const struct note *n)
     }
     lifecycle_table_begin(w->life, &snap);
     for (size_t i = 0; i < snap.n_rows; i++) {
-        const struct ptable_proc *p = lifecycle_row(w->life, &snap, &rows[i]);
+        const struct instance *p = lifecycle_row(w->life, &snap, &rows[i]);
 
         if (p) {
             check_row(w, of[i], p);
@@ -273,11 +273,11 @@ static void on_told(void *ctx, const struct life_event *ev)
 
 static void run_world(struct world *w)
 {
-    static const struct ptable_conf table_conf = {
+    static const struct instances_conf table_conf = {
         .instances_max = LIVES, .threads_max = 10, .text_max = 1 << 20, .grace_ns = 10 * CLK_S};
     struct lifecycle_conf conf = {.told = on_told, .ctx = w};
 
-    assert_ok(ptable_create(&w->table, &table_conf));
+    assert_ok(instances_create(&w->table, &table_conf));
     conf.table = w->table;
     assert_ok(lifecycle_create(&w->life, &conf));
     for (size_t i = 0; i < w->n_lives; i++) {
@@ -297,7 +297,7 @@ static void run_world(struct world *w)
     lifecycle_advance(w->life, WALL0 + (SPAN_MS + 5000) * CLK_MS, (SPAN_MS + 105000) * CLK_MS);
     lifecycle_finish(w->life);
     lifecycle_destroy(w->life);
-    ptable_destroy(w->table);
+    instances_destroy(w->table);
 }
 
 static void check_world(const struct world *w)

@@ -12,7 +12,7 @@ struct seen {
 };
 
 struct bench {
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *agg;
     struct sampler *sampler;
@@ -44,7 +44,7 @@ static void on_tick(void *ctx, const struct sample_tick *tick)
 
 static struct bench *bench_new(bool by_table, int64_t period_ns)
 {
-    static const struct ptable_conf table_conf = {
+    static const struct instances_conf table_conf = {
         .instances_max = 100, .threads_max = 1000, .text_max = 10000, .grace_ns = 10 * CLK_S};
     struct bench *b = mem_zalloc(sizeof *b);
     struct lifecycle_conf life = {.polled = false, .told = ignore};
@@ -52,7 +52,7 @@ static struct bench *bench_new(bool by_table, int64_t period_ns)
         .period_ns = period_ns, .by_table = by_table, .processes_max = 4, .tick = on_tick};
 
     assert_non_null(b);
-    assert_ok(ptable_create(&b->table, &table_conf));
+    assert_ok(instances_create(&b->table, &table_conf));
     life.table = b->table;
     assert_ok(lifecycle_create(&b->life, &life));
     assert_ok(aggregate_create(&b->agg, b->table, b->life));
@@ -68,7 +68,7 @@ static void bench_free(struct bench *b)
     sampler_destroy(b->sampler);
     aggregate_destroy(b->agg);
     lifecycle_destroy(b->life);
-    ptable_destroy(b->table);
+    instances_destroy(b->table);
     mem_free(b);
 }
 

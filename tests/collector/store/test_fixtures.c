@@ -152,7 +152,7 @@ static void format_3_of_the_log_is_read_and_written(void **state)
 
 /* -- a segment -- */
 
-static enum err check_stream(void *ctx, const struct seqset_stream *st)
+static enum err check_stream(void *ctx, const struct dedup_stream *st)
 {
     (*(size_t *)ctx)++;
     assert_int_equal(st->n_ranges, 2);

@@ -60,7 +60,7 @@ struct match {
 struct rig {
     struct decode *decode;
     struct describe *describe;
-    struct ptable *table;
+    struct instances *table;
     struct lifecycle *life;
     struct aggregate *aggregate;
 
@@ -285,7 +285,7 @@ static void collect_names(struct rig *r, const struct raw_event *raw)
 static struct str name_of(void *ctx, uint32_t pid)
 {
     const struct rig *r = ctx;
-    const struct ptable_proc *p = ptable_owner(r->table, pid);
+    const struct instance *p = instances_owner(r->table, pid);
 
     return p ? p->info.name : (struct str){"", 0};
 }
@@ -305,7 +305,7 @@ static void on_raw(void *ctx, const struct raw_event *raw)
     }
     describe_learn(r->describe, raw);
     if (decode_event(r->decode, raw, &ev) == ERR_OK) {
-        const struct ptable_proc *owner = aggregate_event(r->aggregate, &ev);
+        const struct instance *owner = aggregate_event(r->aggregate, &ev);
 
         rec.owner_pid = owner ? owner->info.id.pid : EVENT_NO_ID;
         rec.fact = &ev;
@@ -359,7 +359,7 @@ static struct rig *rig_create(const char *name)
 {
     struct rig *r = calloc(1, sizeof *r);
     const struct describe_conf describe_conf = {0};
-    const struct ptable_conf table = {
+    const struct instances_conf table = {
         .instances_max = 4096, .threads_max = 1 << 16, .text_max = 16 << 20, .grace_ns = INT64_MAX};
     struct lifecycle_conf life = {.told = on_told};
     char relative[128], path[PATH_BYTES];
@@ -372,7 +372,7 @@ static struct rig *rig_create(const char *name)
     assert_true(r->matches && r->taken);
     assert_ok(decode_create(&r->decode));
     assert_ok(describe_create(&r->describe, &describe_conf, NULL));
-    assert_ok(ptable_create(&r->table, &table));
+    assert_ok(instances_create(&r->table, &table));
     life.table = r->table;
     assert_ok(lifecycle_create(&r->life, &life));
     assert_ok(aggregate_create(&r->aggregate, r->table, r->life));
@@ -383,7 +383,7 @@ static void rig_destroy(struct rig *r)
 {
     aggregate_destroy(r->aggregate);
     lifecycle_destroy(r->life);
-    ptable_destroy(r->table);
+    instances_destroy(r->table);
     describe_destroy(r->describe);
     decode_destroy(r->decode);
     baseline_close(&r->baseline);

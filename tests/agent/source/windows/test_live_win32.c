@@ -148,8 +148,8 @@ static uint64_t counted(struct monitor *m, const char *reason)
 /* At rest: what came in is accounted for. */
 static void check_accounts(struct monitor *m)
 {
-    static const char *const stages[] = {"source",    "table",  "decode",
-                                         "aggregate", "ptable", "sampler"};
+    static const char *const stages[] = {"source",    "table",     "decode",
+                                         "aggregate", "instances", "sampler"};
     struct ledger_row rows[MONITOR_LEDGER_ROWS];
     size_t n = monitor_ledger(m, rows, COUNT_OF(rows));
 

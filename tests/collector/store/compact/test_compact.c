@@ -374,10 +374,10 @@ static bool step(struct rig *g)
     return worked;
 }
 
-static enum err ranges_of_host_1(void *ctx, const struct seqset_stream *st)
+static enum err ranges_of_host_1(void *ctx, const struct dedup_stream *st)
 {
     if (st->stream == 101) {
-        *(struct seqset_stream *)ctx = *st;
+        *(struct dedup_stream *)ctx = *st;
         assert_memory_equal(st->host.b, ids[1].b, sizeof ids[1].b);
     }
     return ERR_OK;
@@ -388,7 +388,7 @@ static void segments_of_an_hour_become_one_with_every_value(void **state)
     static const unsigned kinds[] = {SEG_RAW, SEG_10S, SEG_1MIN, SEG_1H, SEG_REST};
 
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        struct seqset_stream st = {.n_ranges = 0};
+        struct dedup_stream st = {.n_ranges = 0};
         struct manifest_list *l;
         const struct seg_info *info;
         const struct seg *s;

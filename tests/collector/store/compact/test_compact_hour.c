@@ -263,7 +263,7 @@ static void an_hour_is_what_its_minutes_say(void **state)
     }
 }
 
-static enum err count_numbers(void *ctx, const struct seqset_stream *st)
+static enum err count_numbers(void *ctx, const struct dedup_stream *st)
 {
     for (size_t i = 0; i < st->n_ranges; i++) {
         *(uint64_t *)ctx += st->ranges[i].last - st->ranges[i].first + 1;

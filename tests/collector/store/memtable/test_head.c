@@ -290,9 +290,9 @@ static void note_drop(void *ctx, uint64_t file)
     d->files[d->n++] = file;
 }
 
-static struct seqset_counts *counts_create(void)
+static struct dedup_counts *counts_create(void)
 {
-    struct seqset_counts *c = mem_zalloc(sizeof *c);
+    struct dedup_counts *c = mem_zalloc(sizeof *c);
 
     atomic_init(&c->refs, 1);
     return c;

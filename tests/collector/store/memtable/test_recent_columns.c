@@ -270,7 +270,7 @@ static void put(struct head *h, uint8_t host, int64_t second, uint32_t processes
                       .n_runs = processes,
                       .columns = &column,
                       .n_columns = 1};
-    struct seqset_counts *counts = mem_zalloc(sizeof *counts);
+    struct dedup_counts *counts = mem_zalloc(sizeof *counts);
     struct head_batch *kept;
     struct head_host *to;
     char name[16];

@@ -101,7 +101,7 @@ static void hosts_and_spans_are_read_as_written(void **state)
     seg_close(s);
 }
 
-static enum err check_ranges(void *ctx, const struct seqset_stream *st)
+static enum err check_ranges(void *ctx, const struct dedup_stream *st)
 {
     unsigned *n = ctx;
     struct uuid id = seg_rig_id((unsigned)(st->stream - 70));

@@ -186,7 +186,7 @@ static void every_shorter_file_is_refused(void **state)
     mem_free(bytes);
 }
 
-static enum err count_ranges(void *ctx, const struct seqset_stream *st)
+static enum err count_ranges(void *ctx, const struct dedup_stream *st)
 {
     uint64_t *n = ctx;
 

@@ -6,7 +6,7 @@
  *
  * Running instances stand in one list; ended ones in another, in order of their end, so that
  * expiry looks only at its head. Instances of one pid are chained newest first through `older`. */
-#include "agent/process/ptable.h"
+#include "agent/process/instances.h"
 
 #include <assert.h>
 #include <string.h>
@@ -14,15 +14,15 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
-struct ptable_text {
+struct instances_text {
     size_t bytes, max;
-    struct ptable_stats *stats; /* text_full and nomem are counted there */
+    struct instances_stats *stats; /* text_full and nomem are counted there */
 };
 
 /* -- texts: copies, all of them together within a limit -- */
 
 /* At most `max` bytes, and no character cut in two. */
-static size_t ptable_text_fit(struct str s, size_t max)
+static size_t instances_text_fit(struct str s, size_t max)
 {
     size_t n = s.n;
 
@@ -36,7 +36,7 @@ static size_t ptable_text_fit(struct str s, size_t max)
     return n;
 }
 
-static void ptable_text_drop_one(struct ptable_text *t, struct str *s)
+static void instances_text_drop_one(struct instances_text *t, struct str *s)
 {
     if (s->p) {
         assert(t->bytes >= s->n);
@@ -47,11 +47,12 @@ static void ptable_text_drop_one(struct ptable_text *t, struct str *s)
 }
 
 /* Replaces *own by a copy of `s`; gives whether it changed. What does not fit stays as it was. */
-static bool ptable_text_set_one(struct ptable_text *t, struct str *own, struct str s, size_t max)
+static bool instances_text_set_one(struct instances_text *t, struct str *own, struct str s,
+                                   size_t max)
 {
     char *copy;
 
-    s.n = ptable_text_fit(s, max);
+    s.n = instances_text_fit(s, max);
     if (s.n == 0 || str_eq(*own, s)) {
         return false;
     }
@@ -64,13 +65,13 @@ static bool ptable_text_set_one(struct ptable_text *t, struct str *own, struct s
         t->stats->nomem++;
         return false;
     }
-    ptable_text_drop_one(t, own);
+    instances_text_drop_one(t, own);
     *own = (struct str){copy, s.n};
     t->bytes += s.n;
     return true;
 }
 
-static bool ptable_is_sid(struct str s)
+static bool instances_is_sid(struct str s)
 {
     return s.n > 4 && memcmp(s.p, "S-1-", 4) == 0;
 }
@@ -78,48 +79,48 @@ static bool ptable_is_sid(struct str s)
 /* Replaces the texts of `own` by copies of those that `info` has, cut to the model's lengths; gives
  * whether one changed. What does not fit stays as it was, and a user's name does not become a SID
  * again. */
-static bool ptable_text_set(struct ptable_text *t, struct proc_info *own,
-                            const struct proc_info *info)
+static bool instances_text_set(struct instances_text *t, struct proc_info *own,
+                               const struct proc_info *info)
 {
     bool changed = false;
 
-    changed |= ptable_text_set_one(t, &own->name, info->name, MODEL_TEXT_MAX);
-    changed |= ptable_text_set_one(t, &own->image, info->image, MODEL_TEXT_MAX);
+    changed |= instances_text_set_one(t, &own->name, info->name, MODEL_TEXT_MAX);
+    changed |= instances_text_set_one(t, &own->image, info->image, MODEL_TEXT_MAX);
     /* Records tell the SID at the end too, when the account's name may be known already. */
-    if (own->user.n == 0 || ptable_is_sid(own->user) || !ptable_is_sid(info->user)) {
-        changed |= ptable_text_set_one(t, &own->user, info->user, MODEL_TEXT_MAX);
+    if (own->user.n == 0 || instances_is_sid(own->user) || !instances_is_sid(info->user)) {
+        changed |= instances_text_set_one(t, &own->user, info->user, MODEL_TEXT_MAX);
     }
     changed |=
-        ptable_text_set_one(t, &own->command_line, info->command_line, MODEL_COMMAND_LINE_MAX);
+        instances_text_set_one(t, &own->command_line, info->command_line, MODEL_COMMAND_LINE_MAX);
     return changed;
 }
 
-static void ptable_text_drop(struct ptable_text *t, struct proc_info *own)
+static void instances_text_drop(struct instances_text *t, struct proc_info *own)
 {
-    ptable_text_drop_one(t, &own->name);
-    ptable_text_drop_one(t, &own->image);
-    ptable_text_drop_one(t, &own->user);
-    ptable_text_drop_one(t, &own->command_line);
+    instances_text_drop_one(t, &own->name);
+    instances_text_drop_one(t, &own->image);
+    instances_text_drop_one(t, &own->user);
+    instances_text_drop_one(t, &own->command_line);
 }
 
 /* Of an entry of pids: `mark` counts the chain, `state` says whether its newest still owns it. */
 enum pid_state { PID_OWNED, PID_LEFT };
 
 struct list {
-    struct ptable_proc *first, *last;
+    struct instance *first, *last;
 };
 
-struct ptable {
-    struct ptable_conf conf;
-    struct idmap *pids, *tids;
+struct instances {
+    struct instances_conf conf;
+    struct u32map *pids, *tids;
     struct list running, ended, spare;
-    struct ptable_proc *in_grace; /* conf.keep: the first of `ended` whose grace is not over */
+    struct instance *in_grace; /* conf.keep: the first of `ended` whose grace is not over */
     size_t slots;
-    struct ptable_text text;
-    struct ptable_stats stats;
+    struct instances_text text;
+    struct instances_stats stats;
 };
 
-static void ptable_list_append(struct list *l, struct ptable_proc *p)
+static void instances_list_append(struct list *l, struct instance *p)
 {
     p->next = NULL;
     p->prev = l->last;
@@ -131,7 +132,7 @@ static void ptable_list_append(struct list *l, struct ptable_proc *p)
     l->last = p;
 }
 
-static void ptable_list_remove(struct list *l, struct ptable_proc *p)
+static void instances_list_remove(struct list *l, struct instance *p)
 {
     if (p->prev) {
         p->prev->next = p->next;
@@ -146,21 +147,21 @@ static void ptable_list_remove(struct list *l, struct ptable_proc *p)
     p->next = p->prev = NULL;
 }
 
-enum err ptable_create(struct ptable **out, const struct ptable_conf *conf)
+enum err instances_create(struct instances **out, const struct instances_conf *conf)
 {
-    struct ptable *t = mem_zalloc(sizeof *t);
+    struct instances *t = mem_zalloc(sizeof *t);
     enum err e;
 
     if (!t) {
         return ERR_NOMEM;
     }
     t->conf = *conf;
-    t->text = (struct ptable_text){.max = conf->text_max, .stats = &t->stats};
-    e = idmap_create(&t->pids, conf->instances_max, ptable_entry_dead);
+    t->text = (struct instances_text){.max = conf->text_max, .stats = &t->stats};
+    e = u32map_create(&t->pids, conf->instances_max, instances_entry_dead);
     if (e) {
         goto fail;
     }
-    e = idmap_create(&t->tids, conf->threads_max, ptable_entry_dead);
+    e = u32map_create(&t->tids, conf->threads_max, instances_entry_dead);
     if (e) {
         goto fail;
     }
@@ -168,35 +169,35 @@ enum err ptable_create(struct ptable **out, const struct ptable_conf *conf)
     return ERR_OK;
 
 fail:
-    ptable_destroy(t);
+    instances_destroy(t);
     return e;
 }
 
-static void ptable_list_free(struct ptable *t, struct list *l)
+static void instances_list_free(struct instances *t, struct list *l)
 {
     while (l->first) {
-        struct ptable_proc *p = l->first;
+        struct instance *p = l->first;
 
-        ptable_list_remove(l, p);
-        ptable_text_drop(&t->text, &p->info);
+        instances_list_remove(l, p);
+        instances_text_drop(&t->text, &p->info);
         mem_free(p);
     }
 }
 
-void ptable_destroy(struct ptable *t)
+void instances_destroy(struct instances *t)
 {
     if (!t) {
         return;
     }
-    ptable_list_free(t, &t->running);
-    ptable_list_free(t, &t->ended);
-    ptable_list_free(t, &t->spare);
-    idmap_destroy(t->pids);
-    idmap_destroy(t->tids);
+    instances_list_free(t, &t->running);
+    instances_list_free(t, &t->ended);
+    instances_list_free(t, &t->spare);
+    u32map_destroy(t->pids);
+    u32map_destroy(t->tids);
     mem_free(t);
 }
 
-const struct ptable_stats *ptable_stats(const struct ptable *t)
+const struct instances_stats *instances_stats(const struct instances *t)
 {
     return &t->stats;
 }
@@ -204,10 +205,10 @@ const struct ptable_stats *ptable_stats(const struct ptable *t)
 /* -- instances -- */
 
 /* Takes p out of the chain of its pid. */
-static void ptable_unchain(struct ptable *t, struct ptable_proc *p)
+static void instances_unchain(struct instances *t, struct instance *p)
 {
-    struct idmap_entry *e = idmap_get(t->pids, p->info.id.pid);
-    struct ptable_proc *newer;
+    struct u32map_entry *e = u32map_get(t->pids, p->info.id.pid);
+    struct instance *newer;
 
     if (!e) {
         return;
@@ -229,48 +230,48 @@ static void ptable_unchain(struct ptable *t, struct ptable_proc *p)
     }
 }
 
-static bool ptable_is_held(const struct ptable_proc *p)
+static bool instances_is_held(const struct instance *p)
 {
     return p->life.start_held || p->life.stop_held;
 }
 
-static bool ptable_can_go(const struct ptable_proc *p)
+static bool instances_can_go(const struct instance *p)
 {
-    return p && p->row.final_done && !ptable_is_held(p);
+    return p && p->row.final_done && !instances_is_held(p);
 }
 
-static void ptable_leave_ended(struct ptable *t, struct ptable_proc *p)
+static void instances_leave_ended(struct instances *t, struct instance *p)
 {
     t->in_grace = t->in_grace == p ? p->next : t->in_grace;
-    ptable_list_remove(&t->ended, p);
+    instances_list_remove(&t->ended, p);
 }
 
-static void ptable_forget(struct ptable *t, struct ptable_proc *p)
+static void instances_forget(struct instances *t, struct instance *p)
 {
     uint32_t generation = p->generation + 1;
 
-    assert(t->stats.ended > 0 && ptable_ended(p));
-    ptable_unchain(t, p);
-    ptable_leave_ended(t, p);
-    ptable_text_drop(&t->text, &p->info);
+    assert(t->stats.ended > 0 && instances_ended(p));
+    instances_unchain(t, p);
+    instances_leave_ended(t, p);
+    instances_text_drop(&t->text, &p->info);
     memset(p, 0, sizeof *p);
     p->generation = generation;
-    ptable_list_append(&t->spare, p);
+    instances_list_append(&t->spare, p);
     t->stats.ended--;
     t->stats.forgotten++;
 }
 
 /* A clean slot: a spare one, a new one, or that of the longest ended instance. NULL: none. */
-static struct ptable_proc *ptable_take_slot(struct ptable *t)
+static struct instance *instances_take_slot(struct instances *t)
 {
-    struct ptable_proc *p = t->spare.first;
+    struct instance *p = t->spare.first;
 
-    if (!p && t->slots >= t->conf.instances_max && ptable_can_go(t->ended.first)) {
-        ptable_forget(t, t->ended.first);
+    if (!p && t->slots >= t->conf.instances_max && instances_can_go(t->ended.first)) {
+        instances_forget(t, t->ended.first);
         p = t->spare.first;
     }
     if (p) {
-        ptable_list_remove(&t->spare, p);
+        instances_list_remove(&t->spare, p);
         return p;
     }
     if (t->slots >= t->conf.instances_max) {
@@ -288,20 +289,20 @@ static struct ptable_proc *ptable_take_slot(struct ptable *t)
 }
 
 /* Whoever has the pid now has no instance: what names it must not go to the one before. */
-static void ptable_leave_pid(struct ptable *t, uint32_t pid)
+static void instances_leave_pid(struct instances *t, uint32_t pid)
 {
-    struct idmap_entry *e = idmap_get(t->pids, pid);
+    struct u32map_entry *e = u32map_get(t->pids, pid);
 
     if (e) {
         e->state = PID_LEFT;
     }
 }
 
-bool ptable_room(struct ptable *t, uint32_t pid)
+bool instances_room(struct instances *t, uint32_t pid)
 {
-    struct idmap_entry *e = idmap_get(t->pids, pid);
+    struct u32map_entry *e = u32map_get(t->pids, pid);
 
-    if (!e || e->mark < PTABLE_SAME_PID_MAX) {
+    if (!e || e->mark < INSTANCES_SAME_PID_MAX) {
         return true;
     }
     e->state = PID_LEFT;
@@ -309,7 +310,7 @@ bool ptable_room(struct ptable *t, uint32_t pid)
     return false;
 }
 
-static void ptable_chain(struct idmap_entry *e, struct ptable_proc *p)
+static void instances_chain(struct u32map_entry *e, struct instance *p)
 {
     assert(e->owner != p && !p->older);
     p->older = e->owner;
@@ -319,55 +320,55 @@ static void ptable_chain(struct idmap_entry *e, struct ptable_proc *p)
     e->state = PID_OWNED;
 }
 
-enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptable_proc **out)
+enum err instances_add(struct instances *t, const struct proc_info *info, struct instance **out)
 {
-    struct ptable_proc *p;
-    struct idmap_entry *e;
+    struct instance *p;
+    struct u32map_entry *e;
 
-    if (!ptable_room(t, info->id.pid)) {
+    if (!instances_room(t, info->id.pid)) {
         return ERR_FULL;
     }
-    p = ptable_take_slot(t);
+    p = instances_take_slot(t);
     if (!p) {
-        ptable_leave_pid(t, info->id.pid);
+        instances_leave_pid(t, info->id.pid);
         return t->slots >= t->conf.instances_max ? ERR_FULL : ERR_NOMEM;
     }
-    e = idmap_put(t->pids, info->id.pid);
+    e = u32map_put(t->pids, info->id.pid);
     if (!e) {
         t->stats.full++;
-        ptable_list_append(&t->spare, p);
+        instances_list_append(&t->spare, p);
         return ERR_FULL;
     }
-    ptable_chain(e, p);
+    instances_chain(e, p);
     t->stats.reused += p->older != NULL;
     p->info = *info;
     p->info.name = p->info.image = p->info.command_line = p->info.user = (struct str){NULL, 0};
-    (void)ptable_text_set(&t->text, &p->info, info);
+    (void)instances_text_set(&t->text, &p->info, info);
     p->info_version = 1;
-    ptable_list_append(&t->running, p);
+    instances_list_append(&t->running, p);
     t->stats.running++;
     t->stats.instances++;
     *out = p;
     return ERR_OK;
 }
 
-static struct ptable_proc *newest(const struct ptable *t, uint32_t pid)
+static struct instance *newest(const struct instances *t, uint32_t pid)
 {
-    const struct idmap_entry *e = idmap_get(t->pids, pid);
+    const struct u32map_entry *e = u32map_get(t->pids, pid);
 
     return e ? e->owner : NULL;
 }
 
-struct ptable_proc *ptable_owner(const struct ptable *t, uint32_t pid)
+struct instance *instances_owner(const struct instances *t, uint32_t pid)
 {
-    const struct idmap_entry *e = idmap_get(t->pids, pid);
+    const struct u32map_entry *e = u32map_get(t->pids, pid);
 
     return e && e->state == PID_OWNED ? e->owner : NULL;
 }
 
-struct ptable_proc *ptable_find(const struct ptable *t, struct proc_id id)
+struct instance *instances_find(const struct instances *t, struct proc_id id)
 {
-    struct ptable_proc *p = newest(t, id.pid);
+    struct instance *p = newest(t, id.pid);
 
     while (p && p->info.id.start != id.start) {
         p = p->older;
@@ -376,13 +377,13 @@ struct ptable_proc *ptable_find(const struct ptable *t, struct proc_id id)
 }
 
 /* Behind all that follow closely: those of one moment stand in a row, which grows at its end. */
-uint64_t ptable_free_start(const struct ptable *t, struct proc_id id)
+uint64_t instances_free_start(const struct instances *t, struct proc_id id)
 {
-    while (ptable_find(t, id)) {
+    while (instances_find(t, id)) {
         uint64_t last = id.start;
 
-        for (const struct ptable_proc *p = newest(t, id.pid); p; p = p->older) {
-            if (p->info.id.start > last && p->info.id.start - id.start <= PTABLE_SAME_PID_MAX) {
+        for (const struct instance *p = newest(t, id.pid); p; p = p->older) {
+            if (p->info.id.start > last && p->info.id.start - id.start <= INSTANCES_SAME_PID_MAX) {
                 last = p->info.id.start;
             }
         }
@@ -413,7 +414,7 @@ static bool update_once(struct proc_info *own, const struct proc_info *info)
     return changed;
 }
 
-void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_info *info)
+void instances_update(struct instances *t, struct instance *p, const struct proc_info *info)
 {
     static const uint32_t keep =
         INFO_PARENT | INFO_SESSION | INFO_CREATE_TIME | INFO_COMMAND_LINE_KNOWN;
@@ -421,7 +422,7 @@ void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_in
     bool cut = (info->have & INFO_COMMAND_LINE_CUT) != 0;
     uint32_t have = p->info.have | (info->have & keep);
 
-    changed |= ptable_text_set(&t->text, &p->info, info);
+    changed |= instances_text_set(&t->text, &p->info, info);
     if (info->command_line.n > 0) {
         have = cut ? have | INFO_COMMAND_LINE_CUT : have & ~(uint32_t)INFO_COMMAND_LINE_CUT;
     }
@@ -431,11 +432,12 @@ void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_in
     }
 }
 
-void ptable_set_created(struct ptable *t, struct ptable_proc *p, uint64_t start, int64_t create_ns)
+void instances_set_created(struct instances *t, struct instance *p, uint64_t start,
+                           int64_t create_ns)
 {
     const struct proc_id id = {p->info.id.pid, start};
 
-    if (!p->life.named && !p->row.shown && !ptable_find(t, id)) {
+    if (!p->life.named && !p->row.shown && !instances_find(t, id)) {
         p->info.id = id;
     }
     p->info.create_ns = create_ns;
@@ -443,7 +445,7 @@ void ptable_set_created(struct ptable *t, struct ptable_proc *p, uint64_t start,
     p->info_version++;
 }
 
-void ptable_set_origin(struct ptable_proc *p, enum proc_origin origin)
+void instances_set_origin(struct instance *p, enum proc_origin origin)
 {
     if (p->info.origin != origin) {
         p->info.origin = (uint8_t)origin;
@@ -451,7 +453,7 @@ void ptable_set_origin(struct ptable_proc *p, enum proc_origin origin)
     }
 }
 
-void ptable_set_cpu_origin(struct ptable_proc *p, enum cpu_origin origin)
+void instances_set_cpu_origin(struct instance *p, enum cpu_origin origin)
 {
     if (p->info.cpu_origin != origin) {
         p->info.cpu_origin = (uint8_t)origin;
@@ -459,15 +461,15 @@ void ptable_set_cpu_origin(struct ptable_proc *p, enum cpu_origin origin)
     }
 }
 
-void ptable_end(struct ptable *t, struct ptable_proc *p, const struct proc_info *end,
-                int64_t mono_ns)
+void instances_end(struct instances *t, struct instance *p, const struct proc_info *end,
+                   int64_t mono_ns)
 {
     static const uint32_t exit_bits =
         INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
 
-    if (!ptable_ended(p)) {
-        ptable_list_remove(&t->running, p);
-        ptable_list_append(&t->ended, p);
+    if (!instances_ended(p)) {
+        instances_list_remove(&t->running, p);
+        instances_list_append(&t->ended, p);
         t->in_grace = t->in_grace ? t->in_grace : p;
         t->stats.running--;
         t->stats.ended++;
@@ -485,13 +487,13 @@ void ptable_end(struct ptable *t, struct ptable_proc *p, const struct proc_info 
     p->info_version++;
 }
 
-void ptable_revive(struct ptable *t, struct ptable_proc *p)
+void instances_revive(struct instances *t, struct instance *p)
 {
     static const uint32_t exit_bits =
         INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
 
-    ptable_leave_ended(t, p);
-    ptable_list_append(&t->running, p);
+    instances_leave_ended(t, p);
+    instances_list_append(&t->running, p);
     t->stats.running++;
     t->stats.ended--;
     p->info.have &= ~exit_bits;
@@ -499,30 +501,31 @@ void ptable_revive(struct ptable *t, struct ptable_proc *p)
     p->info_version++;
 }
 
-static bool grace_over(const struct ptable *t, const struct ptable_proc *p, int64_t mono_ns)
+static bool grace_over(const struct instances *t, const struct instance *p, int64_t mono_ns)
 {
     return clk_sub(mono_ns, p->end_mono_ns) > t->conf.grace_ns;
 }
 
-void ptable_expire(struct ptable *t, int64_t mono_ns)
+void instances_expire(struct instances *t, int64_t mono_ns)
 {
-    struct ptable_proc *p;
+    struct instance *p;
 
     if (t->conf.keep) {
-        for (p = t->in_grace; p && !ptable_is_held(p) && grace_over(t, p, mono_ns); p = p->next) {
+        for (p = t->in_grace; p && !instances_is_held(p) && grace_over(t, p, mono_ns);
+             p = p->next) {
             p->generation++;
         }
         t->in_grace = p;
         return;
     }
-    for (p = t->ended.first; ptable_can_go(p) && grace_over(t, p, mono_ns); p = t->ended.first) {
-        ptable_forget(t, p);
+    for (p = t->ended.first; instances_can_go(p) && grace_over(t, p, mono_ns); p = t->ended.first) {
+        instances_forget(t, p);
     }
 }
 
-int64_t ptable_due_ns(const struct ptable *t)
+int64_t instances_due_ns(const struct instances *t)
 {
-    const struct ptable_proc *p = t->conf.keep ? t->in_grace : t->ended.first;
+    const struct instance *p = t->conf.keep ? t->in_grace : t->ended.first;
 
     if (!p || p->end_mono_ns > INT64_MAX - t->conf.grace_ns) {
         return INT64_MAX;
@@ -530,21 +533,21 @@ int64_t ptable_due_ns(const struct ptable *t)
     return p->end_mono_ns + t->conf.grace_ns;
 }
 
-struct ptable_proc *ptable_first_running(const struct ptable *t)
+struct instance *instances_first_running(const struct instances *t)
 {
     return t->running.first;
 }
 
-struct ptable_proc *ptable_first_ended(const struct ptable *t)
+struct instance *instances_first_ended(const struct instances *t)
 {
     return t->ended.first;
 }
 
 /* -- threads; an entry's mark says whether the thread is alive -- */
 
-static void thread_gone(struct idmap_entry *e)
+static void thread_gone(struct u32map_entry *e)
 {
-    struct ptable_proc *p = e->owner;
+    struct instance *p = e->owner;
 
     if (e->mark && p->threads > 0) {
         p->threads--;
@@ -552,9 +555,9 @@ static void thread_gone(struct idmap_entry *e)
     e->mark = 0;
 }
 
-enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc *p)
+enum err instances_thread_start(struct instances *t, uint32_t tid, struct instance *p)
 {
-    struct idmap_entry *e = idmap_put(t->tids, tid);
+    struct u32map_entry *e = u32map_put(t->tids, tid);
 
     if (!e) {
         t->stats.threads_full++;
@@ -572,18 +575,18 @@ enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc 
     return ERR_OK;
 }
 
-void ptable_thread_stop(struct ptable *t, uint32_t tid)
+void instances_thread_stop(struct instances *t, uint32_t tid)
 {
-    struct idmap_entry *e = idmap_get(t->tids, tid);
+    struct u32map_entry *e = u32map_get(t->tids, tid);
 
     if (e) {
         thread_gone(e);
     }
 }
 
-void ptable_thread_leave(struct ptable *t, uint32_t tid)
+void instances_thread_leave(struct instances *t, uint32_t tid)
 {
-    struct idmap_entry *e = idmap_get(t->tids, tid);
+    struct u32map_entry *e = u32map_get(t->tids, tid);
 
     if (e) {
         thread_gone(e);
@@ -591,14 +594,14 @@ void ptable_thread_leave(struct ptable *t, uint32_t tid)
     }
 }
 
-struct ptable_proc *ptable_thread(const struct ptable *t, uint32_t tid)
+struct instance *instances_thread(const struct instances *t, uint32_t tid)
 {
-    const struct idmap_entry *e = idmap_get(t->tids, tid);
+    const struct u32map_entry *e = u32map_get(t->tids, tid);
 
     return e ? e->owner : NULL;
 }
 
-const struct idmap *ptable_threads(const struct ptable *t)
+const struct u32map *instances_threads(const struct instances *t)
 {
     return t->tids;
 }

@@ -2,23 +2,24 @@
  * instance a thread id belongs to. Pids and tids are reused, and records of other CPUs arrive late:
  * an instance stays findable for `grace_ns` after its end, then what still names it has no owner.
  * An unknown number has no owner either; nothing is guessed.
- * Bounds:  instances, threads and bytes of text: struct ptable_conf; what does not fit is counted.
+ * Bounds:  instances, threads and bytes of text: struct instances_conf; what has no room is
+ *          counted.
  * Cost:    look-ups by pid and tid are one probe of an open-addressed table; nothing is allocated
  *          per event, only per new instance and when its texts change.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_PROCESS_PTABLE_H
-#define PROCFLEET_AGENT_PROCESS_PTABLE_H
+#ifndef PROCFLEET_AGENT_PROCESS_INSTANCES_H
+#define PROCFLEET_AGENT_PROCESS_INSTANCES_H
 
 #include "agent/process/counters.h"
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
 
-#define PTABLE_SAME_PID_MAX 1024 /* instances of one pid, chained */
+#define INSTANCES_SAME_PID_MAX 1024 /* instances of one pid, chained */
 
-struct ptable;
+struct instances;
 
-struct ptable_conf {
+struct instances_conf {
     size_t instances_max; /* running ones and those in their grace together */
     size_t threads_max;
     size_t text_max; /* bytes of all names and command lines */
@@ -26,20 +27,20 @@ struct ptable_conf {
     bool keep; /* instances whose grace is over stay to be listed; no number finds them any more */
 };
 
-/* One process instance. `info` and `info_version` are written by ptable_* only; `life` belongs to
- * lifecycle.c, `tally` and `count` to aggregate.c, `row` to sampler.c and `who` to monitor.c. What
- * every event touches stands first, together. */
-struct ptable_proc {
+/* One process instance. `info` and `info_version` are written by instances.c only; `life` belongs
+ * to lifecycle.c, `tally` and `count` to aggregate.c, `row` to sampler.c and `who` to pipeline.c.
+ * What every event touches stands first, together. */
+struct instance {
     uint32_t generation; /* of this slot; a stale reference differs */
     bool changed;        /* counters moved since its last row */
     struct counters tally;
 
     struct proc_info info;
-    uint32_t info_version;           /* grows with every change of info */
-    uint32_t threads;                /* alive, as far as records said */
-    int64_t end_mono_ns;             /* when info.have has INFO_EXITED */
-    struct ptable_proc *older;       /* previous instance of the same pid */
-    struct ptable_proc *next, *prev; /* running ones, or ended ones in order of their end */
+    uint32_t info_version;        /* grows with every change of info */
+    uint32_t threads;             /* alive, as far as records said */
+    int64_t end_mono_ns;          /* when info.have has INFO_EXITED */
+    struct instance *older;       /* previous instance of the same pid */
+    struct instance *next, *prev; /* running ones, or ended ones in order of their end */
 
     struct {
         bool from_start;       /* began under our eyes: its counters began at zero */
@@ -83,7 +84,7 @@ struct ptable_proc {
     } who;
 };
 
-struct ptable_stats {
+struct instances_stats {
     uint64_t instances; /* ever added */
     uint64_t forgotten; /* of them, by now */
     uint64_t reused;    /* pid taken over by a new instance */
@@ -94,72 +95,74 @@ struct ptable_stats {
     size_t running, ended; /* now */
 };
 
-NODISCARD enum err ptable_create(struct ptable **out, const struct ptable_conf *conf);
-void ptable_destroy(struct ptable *t);
-const struct ptable_stats *ptable_stats(const struct ptable *t);
+NODISCARD enum err instances_create(struct instances **out, const struct instances_conf *conf);
+void instances_destroy(struct instances *t);
+const struct instances_stats *instances_stats(const struct instances *t);
 
 /* Adds a running instance, copies `info` and makes it the owner of its pid; the previous owner, if
  * any, stays findable by id and by its threads. The caller has made sure that info->id is new.
  * Errors: ERR_FULL, ERR_NOMEM (both counted): the pid belongs to nobody until the next one */
-NODISCARD enum err ptable_add(struct ptable *t, const struct proc_info *info,
-                              struct ptable_proc **out);
+NODISCARD enum err instances_add(struct instances *t, const struct proc_info *info,
+                                 struct instance **out);
 
-/* False: no further instance of the pid has room; as when ptable_add fails. */
-bool ptable_room(struct ptable *t, uint32_t pid);
+/* False: no further instance of the pid has room; as when instances_add fails. */
+bool instances_room(struct instances *t, uint32_t pid);
 
 /* A start that no instance of the pid has: id.start itself, or one closely behind it. */
-uint64_t ptable_free_start(const struct ptable *t, struct proc_id id);
+uint64_t instances_free_start(const struct instances *t, struct proc_id id);
 
 /* NULL when there is none. */
-struct ptable_proc *ptable_find(const struct ptable *t, struct proc_id id);
-struct ptable_proc *ptable_owner(const struct ptable *t, uint32_t pid); /* newest, ended ones too */
+struct instance *instances_find(const struct instances *t, struct proc_id id);
+struct instance *instances_owner(const struct instances *t,
+                                 uint32_t pid); /* newest, ended ones too */
 
 /* Takes over what `info` knows and p does not, and newer texts; parent and creation time are never
  * overwritten. Bits of info->have outside the exit's are added. */
-void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_info *info);
+void instances_update(struct instances *t, struct instance *p, const struct proc_info *info);
 
 /* The exact moment of its creation, instead of the provisional one. Its id follows, unless that has
  * been used (life.named) or is taken. */
-void ptable_set_created(struct ptable *t, struct ptable_proc *p, uint64_t start, int64_t create_ns);
-void ptable_set_origin(struct ptable_proc *p, enum proc_origin origin);
-void ptable_set_cpu_origin(struct ptable_proc *p, enum cpu_origin origin);
+void instances_set_created(struct instances *t, struct instance *p, uint64_t start,
+                           int64_t create_ns);
+void instances_set_origin(struct instance *p, enum proc_origin origin);
+void instances_set_cpu_origin(struct instance *p, enum cpu_origin origin);
 
 /* Ends p: exit time, code and flags come from `end`, whose have bits say which are known.
- * ptable_revive takes back an end that was inferred wrongly. */
-void ptable_end(struct ptable *t, struct ptable_proc *p, const struct proc_info *end,
-                int64_t mono_ns);
-void ptable_revive(struct ptable *t, struct ptable_proc *p);
+ * instances_revive takes back an end that was inferred wrongly. */
+void instances_end(struct instances *t, struct instance *p, const struct proc_info *end,
+                   int64_t mono_ns);
+void instances_revive(struct instances *t, struct instance *p);
 
-static inline bool ptable_ended(const struct ptable_proc *p)
+static inline bool instances_ended(const struct instance *p)
 {
     return (p->info.have & INFO_EXITED) != 0;
 }
 
 /* Threads. Start makes tid belong to p from now on, whoever had it before. */
-NODISCARD enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc *p);
-void ptable_thread_stop(struct ptable *t, uint32_t tid);
-void ptable_thread_leave(struct ptable *t, uint32_t tid);                /* it is nobody's now */
-struct ptable_proc *ptable_thread(const struct ptable *t, uint32_t tid); /* NULL: no owner */
+NODISCARD enum err instances_thread_start(struct instances *t, uint32_t tid, struct instance *p);
+void instances_thread_stop(struct instances *t, uint32_t tid);
+void instances_thread_leave(struct instances *t, uint32_t tid);             /* it is nobody's now */
+struct instance *instances_thread(const struct instances *t, uint32_t tid); /* NULL: no owner */
 
-/* The table of threads, for whoever looks one up per event: idmap_find, then ptable_entry_dead.
+/* The table of threads, for whoever looks one up per event: u32map_find, then instances_entry_dead.
  * `state` and `since_ns` of an entry belong to sched.c; a thread's start makes them 0. */
-const struct idmap *ptable_threads(const struct ptable *t);
+const struct u32map *instances_threads(const struct instances *t);
 
-static inline bool ptable_entry_dead(const struct idmap_entry *e)
+static inline bool instances_entry_dead(const struct u32map_entry *e)
 {
-    return ((const struct ptable_proc *)e->owner)->generation != e->generation;
+    return ((const struct instance *)e->owner)->generation != e->generation;
 }
 
 /* Forgets instances whose grace is over and whose final row has been made; with conf.keep they only
  * lose their numbers. O(1) when none is. */
-void ptable_expire(struct ptable *t, int64_t mono_ns);
+void instances_expire(struct instances *t, int64_t mono_ns);
 
-/* Before that moment ptable_expire does nothing, unless another one ends. */
-int64_t ptable_due_ns(const struct ptable *t);
+/* Before that moment instances_expire does nothing, unless another one ends. */
+int64_t instances_due_ns(const struct instances *t);
 
 /* Iteration: first running or ended instance; the rest through ->next. Ending or adding during the
- * walk is not allowed; take ->next before ptable_end of the instance in hand. */
-struct ptable_proc *ptable_first_running(const struct ptable *t);
-struct ptable_proc *ptable_first_ended(const struct ptable *t);
+ * walk is not allowed; take ->next before instances_end of the instance in hand. */
+struct instance *instances_first_running(const struct instances *t);
+struct instance *instances_first_ended(const struct instances *t);
 
 #endif

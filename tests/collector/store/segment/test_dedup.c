@@ -1,4 +1,4 @@
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 
 #include <string.h>
 
@@ -8,28 +8,28 @@
 
 static const struct uuid host_a = {{1}}, host_b = {{2}}, host_c = {{3}};
 
-static struct seqset *set_with(const struct uuid *host, uint64_t stream)
+static struct dedup *set_with(const struct uuid *host, uint64_t stream)
 {
-    struct seqset *s;
+    struct dedup *s;
 
-    assert_ok(seqset_create(&s, 2, 100));
-    assert_ok(seqset_open(s, host, stream, 0));
+    assert_ok(dedup_create(&s, 2, 100));
+    assert_ok(dedup_open(s, host, stream, 0));
     return s;
 }
 
-static void add(struct seqset *s, uint64_t first, uint64_t last)
+static void add(struct dedup *s, uint64_t first, uint64_t last)
 {
     struct seq_range r = {first, last};
 
-    assert_ok(seqset_add(s, &host_a, 7, r));
+    assert_ok(dedup_add(s, &host_a, 7, r));
 }
 
-static uint64_t gaps(struct seqset *s)
+static uint64_t gaps(struct dedup *s)
 {
-    struct seqset_counts *c = seqset_counts_ref(s, &host_a);
+    struct dedup_counts *c = dedup_counts_ref(s, &host_a);
     uint64_t n = atomic_load(&c->gaps);
 
-    seqset_counts_unref(c);
+    dedup_counts_unref(c);
     return n;
 }
 
@@ -43,31 +43,31 @@ static void numbers_are_known_after_they_were_added(void **state)
         {{2, 3}, 3, 0},           {{10, 12}, 3, 6}, {{UINT64_MAX, UINT64_MAX}, 3, LEDGER_MAX},
         {{4, 9}, 12, LEDGER_MAX},
     };
-    struct seqset *s = set_with(&host_a, 7);
+    struct dedup *s = set_with(&host_a, 7);
 
-    assert_false(seqset_has(s, &host_a, 7, 1));
+    assert_false(dedup_has(s, &host_a, 7, 1));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         add(s, rows[i].add.first, rows[i].add.last);
-        assert_true(seqset_has(s, &host_a, 7, rows[i].add.first));
-        assert_true(seqset_has(s, &host_a, 7, rows[i].add.last));
-        assert_true(seqset_last(s, &host_a, 7) == rows[i].last);
+        assert_true(dedup_has(s, &host_a, 7, rows[i].add.first));
+        assert_true(dedup_has(s, &host_a, 7, rows[i].add.last));
+        assert_true(dedup_last(s, &host_a, 7) == rows[i].last);
         assert_true(gaps(s) == rows[i].gaps);
     }
-    assert_false(seqset_has(s, &host_a, 7, 13));
-    assert_false(seqset_has(s, &host_a, 8, 1)); /* another stream */
-    assert_false(seqset_has(s, &host_b, 7, 1)); /* another host */
-    seqset_destroy(s);
+    assert_false(dedup_has(s, &host_a, 7, 13));
+    assert_false(dedup_has(s, &host_a, 8, 1)); /* another stream */
+    assert_false(dedup_has(s, &host_b, 7, 1)); /* another host */
+    dedup_destroy(s);
 }
 
 static void a_stream_must_be_opened(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7);
+    struct dedup *s = set_with(&host_a, 7);
     struct seq_range r = {1, 1};
 
-    assert_err(seqset_add(s, &host_a, 8, r), ERR_NOTFOUND);
-    assert_err(seqset_add(s, &host_b, 7, r), ERR_NOTFOUND);
-    assert_null(seqset_counts_ref(s, &host_b));
-    seqset_destroy(s);
+    assert_err(dedup_add(s, &host_a, 8, r), ERR_NOTFOUND);
+    assert_err(dedup_add(s, &host_b, 7, r), ERR_NOTFOUND);
+    assert_null(dedup_counts_ref(s, &host_b));
+    dedup_destroy(s);
 }
 
 /* Against a plain array of booleans: as long as no hole was closed, both agree on everything; a
@@ -78,7 +78,7 @@ static void ranges_agree_with_a_plain_table(void **state)
     uint64_t rng = 12345;
 
     for (int round = 0; round < 200; round++) {
-        struct seqset *s = set_with(&host_a, 7);
+        struct dedup *s = set_with(&host_a, 7);
         bool known[N + 1] = {false};
         unsigned spread = 1 + (unsigned)round % 8;
 
@@ -92,127 +92,127 @@ static void ranges_agree_with_a_plain_table(void **state)
             memset(known + r.first, true, (size_t)(r.last - r.first + 1));
         }
         for (uint64_t k = 1; k <= N; k++) {
-            if (known[k] || seqset_closed(s) == 0) {
-                assert_int_equal(seqset_has(s, &host_a, 7, k), known[k]);
+            if (known[k] || dedup_closed(s) == 0) {
+                assert_int_equal(dedup_has(s, &host_a, 7, k), known[k]);
             }
         }
-        seqset_destroy(s);
+        dedup_destroy(s);
     }
 }
 
 static void too_many_holes_close_the_lowest_and_count(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7);
+    struct dedup *s = set_with(&host_a, 7);
 
-    for (uint64_t i = 0; i < SEQSET_RANGES_MAX; i++) {
+    for (uint64_t i = 0; i < DEDUP_RANGES_MAX; i++) {
         add(s, 1 + 10 * i, 1 + 10 * i);
     }
-    assert_int_equal(seqset_closed(s), 0);
-    assert_false(seqset_has(s, &host_a, 7, 5));
+    assert_int_equal(dedup_closed(s), 0);
+    assert_false(dedup_has(s, &host_a, 7, 5));
     add(s, 5000, 5000);
-    assert_int_equal(seqset_closed(s), 9);
-    assert_true(seqset_has(s, &host_a, 7, 5)); /* given up */
-    assert_false(seqset_has(s, &host_a, 7, 15));
-    assert_true(seqset_has(s, &host_a, 7, 5000));
-    assert_int_equal(seqset_last(s, &host_a, 7), 11);
+    assert_int_equal(dedup_closed(s), 9);
+    assert_true(dedup_has(s, &host_a, 7, 5)); /* given up */
+    assert_false(dedup_has(s, &host_a, 7, 15));
+    assert_true(dedup_has(s, &host_a, 7, 5000));
+    assert_int_equal(dedup_last(s, &host_a, 7), 11);
     /* what never arrived stays a gap: 5000 numbers, all but the 65 added */
-    assert_int_equal(gaps(s), 5000 - SEQSET_RANGES_MAX - 1);
-    seqset_destroy(s);
+    assert_int_equal(gaps(s), 5000 - DEDUP_RANGES_MAX - 1);
+    dedup_destroy(s);
 }
 
 static void the_stream_used_longest_ago_gives_place(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7);
+    struct dedup *s = set_with(&host_a, 7);
 
     add(s, 1, 5);
-    for (uint64_t i = 1; i < SEQSET_STREAMS_MAX; i++) {
-        assert_ok(seqset_open(s, &host_a, 100 + i, (int64_t)i));
+    for (uint64_t i = 1; i < DEDUP_STREAMS_MAX; i++) {
+        assert_ok(dedup_open(s, &host_a, 100 + i, (int64_t)i));
     }
-    assert_true(seqset_has(s, &host_a, 7, 5));
-    assert_ok(seqset_open(s, &host_a, 7, 1000)); /* used again: the next in age goes */
-    assert_ok(seqset_open(s, &host_a, 900, 1001));
-    assert_int_equal(seqset_forgotten(s), 1);
-    assert_true(seqset_has(s, &host_a, 7, 5));
-    seqset_destroy(s);
+    assert_true(dedup_has(s, &host_a, 7, 5));
+    assert_ok(dedup_open(s, &host_a, 7, 1000)); /* used again: the next in age goes */
+    assert_ok(dedup_open(s, &host_a, 900, 1001));
+    assert_int_equal(dedup_forgotten(s), 1);
+    assert_true(dedup_has(s, &host_a, 7, 5));
+    dedup_destroy(s);
 }
 
 static void a_host_gives_place_only_after_its_time(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7);
+    struct dedup *s = set_with(&host_a, 7);
 
-    assert_ok(seqset_open(s, &host_b, 7, 50));
-    assert_err(seqset_open(s, &host_c, 7, 100), ERR_FULL);
-    assert_ok(seqset_open(s, &host_c, 7, 101));
-    assert_int_equal(seqset_hosts(s), 2);
-    assert_null(seqset_counts_ref(s, &host_a));
-    seqset_destroy(s);
+    assert_ok(dedup_open(s, &host_b, 7, 50));
+    assert_err(dedup_open(s, &host_c, 7, 100), ERR_FULL);
+    assert_ok(dedup_open(s, &host_c, 7, 101));
+    assert_int_equal(dedup_hosts(s), 2);
+    assert_null(dedup_counts_ref(s, &host_a));
+    dedup_destroy(s);
 }
 
 static void counts_outlive_the_set(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7);
-    struct seqset_counts *c;
+    struct dedup *s = set_with(&host_a, 7);
+    struct dedup_counts *c;
 
     add(s, 3, 3);
-    c = seqset_counts_ref(s, &host_a);
-    seqset_destroy(s);
+    c = dedup_counts_ref(s, &host_a);
+    dedup_destroy(s);
     assert_int_equal(atomic_load(&c->gaps), 2);
-    seqset_counts_unref(c);
+    dedup_counts_unref(c);
 }
 
 static void gaps_of_many_streams_do_not_wrap(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7);
-    struct seqset_counts *c = seqset_counts_ref(s, &host_a);
+    struct dedup *s = set_with(&host_a, 7);
+    struct dedup_counts *c = dedup_counts_ref(s, &host_a);
 
     add(s, UINT64_MAX, UINT64_MAX);
-    assert_ok(seqset_open(s, &host_a, 8, 1));
-    assert_ok(seqset_add(s, &host_a, 8, (struct seq_range){4, 4}));
+    assert_ok(dedup_open(s, &host_a, 8, 1));
+    assert_ok(dedup_add(s, &host_a, 8, (struct seq_range){4, 4}));
     assert_true(atomic_load(&c->gaps) == LEDGER_MAX);
-    seqset_counts_unref(c);
-    seqset_destroy(s);
+    dedup_counts_unref(c);
+    dedup_destroy(s);
 }
 
 /* -- checkpoints -- */
 
-static enum err copy_into(void *ctx, const struct seqset_stream *st)
+static enum err copy_into(void *ctx, const struct dedup_stream *st)
 {
-    struct seqset *to = ctx;
-    struct seq_range ranges[SEQSET_RANGES_MAX];
+    struct dedup *to = ctx;
+    struct seq_range ranges[DEDUP_RANGES_MAX];
     size_t n = 0;
     struct buf b;
 
-    buf_init(&b, SEQSET_RANGES_MAX * 16);
-    seqset_encode(&b, st->ranges, st->n_ranges);
+    buf_init(&b, DEDUP_RANGES_MAX * 16);
+    dedup_encode(&b, st->ranges, st->n_ranges);
     assert_ok(b.bad);
-    assert_ok(seqset_decode(ranges, &n, b.p, b.n));
+    assert_ok(dedup_decode(ranges, &n, b.p, b.n));
     assert_int_equal(n, st->n_ranges);
     buf_fini(&b);
-    assert_ok(seqset_open(to, &st->host, st->stream, st->used_ns));
+    assert_ok(dedup_open(to, &st->host, st->stream, st->used_ns));
     for (size_t i = 0; i < n; i++) {
-        assert_ok(seqset_add(to, &st->host, st->stream, ranges[i]));
+        assert_ok(dedup_add(to, &st->host, st->stream, ranges[i]));
     }
     return ERR_OK;
 }
 
 static void a_checkpoint_carries_every_number(void **state)
 {
-    struct seqset *s = set_with(&host_a, 7), *copy;
+    struct dedup *s = set_with(&host_a, 7), *copy;
     struct seq_range other = {4, 6};
 
-    for (uint64_t i = 0; i < SEQSET_RANGES_MAX; i++) {
+    for (uint64_t i = 0; i < DEDUP_RANGES_MAX; i++) {
         add(s, 2 + 3 * i, 3 + 3 * i);
     }
-    assert_ok(seqset_open(s, &host_b, 9, 60));
-    assert_ok(seqset_add(s, &host_b, 9, other));
-    assert_ok(seqset_create(&copy, 2, 100));
-    assert_ok(seqset_each(s, copy_into, copy));
-    for (uint64_t k = 1; k < 3 * SEQSET_RANGES_MAX + 5; k++) {
-        assert_int_equal(seqset_has(copy, &host_a, 7, k), seqset_has(s, &host_a, 7, k));
-        assert_int_equal(seqset_has(copy, &host_b, 9, k), k >= 4 && k <= 6);
+    assert_ok(dedup_open(s, &host_b, 9, 60));
+    assert_ok(dedup_add(s, &host_b, 9, other));
+    assert_ok(dedup_create(&copy, 2, 100));
+    assert_ok(dedup_each(s, copy_into, copy));
+    for (uint64_t k = 1; k < 3 * DEDUP_RANGES_MAX + 5; k++) {
+        assert_int_equal(dedup_has(copy, &host_a, 7, k), dedup_has(s, &host_a, 7, k));
+        assert_int_equal(dedup_has(copy, &host_b, 9, k), k >= 4 && k <= 6);
     }
-    seqset_destroy(s);
-    seqset_destroy(copy);
+    dedup_destroy(s);
+    dedup_destroy(copy);
 }
 
 static void ranges_that_are_none_are_refused(void **state)
@@ -231,23 +231,23 @@ static void ranges_that_are_none_are_refused(void **state)
         {{{7, 9}, {1, 5}}, 2, ERR_CORRUPT}, /* falling */
         {{{1, UINT64_MAX}, {1, 2}}, 2, ERR_CORRUPT},
     };
-    struct seq_range out[SEQSET_RANGES_MAX];
-    static const uint8_t many[(SEQSET_RANGES_MAX + 1) * 16];
+    struct seq_range out[DEDUP_RANGES_MAX];
+    static const uint8_t many[(DEDUP_RANGES_MAX + 1) * 16];
     struct buf b;
     size_t n;
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         buf_init(&b, 1024);
-        seqset_encode(&b, rows[i].r, rows[i].n);
-        assert_err(seqset_decode(out, &n, b.p, b.n), rows[i].e);
+        dedup_encode(&b, rows[i].r, rows[i].n);
+        assert_err(dedup_decode(out, &n, b.p, b.n), rows[i].e);
         for (size_t k = 0; k < b.n; k++) { /* a whole number of ranges may be a list again */
             if (k % 16 != 0 || k == 0) {
-                assert_err(seqset_decode(out, &n, b.p, k), ERR_CORRUPT);
+                assert_err(dedup_decode(out, &n, b.p, k), ERR_CORRUPT);
             }
         }
         buf_fini(&b);
     }
-    assert_err(seqset_decode(out, &n, many, sizeof many), ERR_CORRUPT);
+    assert_err(dedup_decode(out, &n, many, sizeof many), ERR_CORRUPT);
 }
 
 static void opening_streams_survives_every_allocation_failing(void **state)
@@ -255,16 +255,16 @@ static void opening_streams_survives_every_allocation_failing(void **state)
     long held = mem_live();
 
     for (long n = 0;; n++) {
-        struct seqset *s = NULL;
+        struct dedup *s = NULL;
         enum err e;
 
         mem_fail_after(n);
-        e = seqset_create(&s, 2, 100);
+        e = dedup_create(&s, 2, 100);
         if (!e) {
-            e = seqset_open(s, &host_a, 7, 0);
+            e = dedup_open(s, &host_a, 7, 0);
         }
         mem_fail_after(-1);
-        seqset_destroy(s);
+        dedup_destroy(s);
         assert_int_equal(mem_live(), held);
         if (e == ERR_OK) {
             assert_true(n >= 4);

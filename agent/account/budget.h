@@ -10,34 +10,34 @@
  *
  * Down:    events lost within the last 10 s · mean CPU of 5 s above its budget · memory above its
  *          budget · ring above 75 % throughout 1 s · mean event rate of 5 s above its budget. After
- *          any step what came before it no longer counts, and a step down comes LEVELS_SETTLE_NS
+ *          any step what came before it no longer counts, and a step down comes BUDGET_SETTLE_NS
  *          after the last step at the earliest.
- * Up:      LEVELS_QUIET_NS since the last step and the last cause, up to `max`. Means of CPU or
+ * Up:      BUDGET_QUIET_NS since the last step and the last cause, up to `max`. Means of CPU or
  *          events above three quarters of their limits count as a cause here. A level that is shed
- *          within LEVELS_FLAP_NS of climbing to it doubles the quiet time before the next climb, up
- *          to LEVELS_PATIENCE_NS; one that is held for as long lets it be short again.
+ *          within BUDGET_FLAP_NS of climbing to it doubles the quiet time before the next climb, up
+ *          to BUDGET_PATIENCE_NS; one that is held for as long lets it be short again.
  * Request: another level for a time, also above `max`; it is taken at once and shed like any other.
  *          When the time is over, what is above `max` ends.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_ACCOUNT_LEVELS_H
-#define PROCFLEET_AGENT_ACCOUNT_LEVELS_H
+#ifndef PROCFLEET_AGENT_ACCOUNT_BUDGET_H
+#define PROCFLEET_AGENT_ACCOUNT_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/clk.h"
 
-#define LEVELS_COUNT       5
-#define LEVELS_LOSS_NS     (10 * CLK_S)
-#define LEVELS_MEAN_NS     (5 * CLK_S)
-#define LEVELS_RING_NS     CLK_S
-#define LEVELS_RING_LIMIT  750 /* permille */
-#define LEVELS_SETTLE_NS   (5 * CLK_S)
-#define LEVELS_QUIET_NS    (60 * CLK_S)
-#define LEVELS_ROOM        750 /* permille of a limit that a mean may take before a climb */
-#define LEVELS_FLAP_NS     (600 * CLK_S)
-#define LEVELS_PATIENCE_NS (64 * LEVELS_QUIET_NS)
-#define LEVELS_LOOK_NS     (250 * CLK_MS) /* a reading is wanted so often at most */
+#define BUDGET_COUNT       5
+#define BUDGET_LOSS_NS     (10 * CLK_S)
+#define BUDGET_MEAN_NS     (5 * CLK_S)
+#define BUDGET_RING_NS     CLK_S
+#define BUDGET_RING_LIMIT  750 /* permille */
+#define BUDGET_SETTLE_NS   (5 * CLK_S)
+#define BUDGET_QUIET_NS    (60 * CLK_S)
+#define BUDGET_ROOM        750 /* permille of a limit that a mean may take before a climb */
+#define BUDGET_FLAP_NS     (600 * CLK_S)
+#define BUDGET_PATIENCE_NS (64 * BUDGET_QUIET_NS)
+#define BUDGET_LOOK_NS     (250 * CLK_MS) /* a reading is wanted so often at most */
 
 enum level_cause {
     LEVEL_CAUSE_NONE,
@@ -52,7 +52,7 @@ enum level_cause {
     LEVEL_CAUSE_COUNT,
 };
 
-struct levels_conf {
+struct budget_conf {
     unsigned max;            /* 0 to 4 */
     unsigned cpus;           /* of the machine; 0 counts as 1 */
     int64_t cpu_permille;    /* of the machine */
@@ -63,7 +63,7 @@ struct levels_conf {
 };
 
 /* Totals since the start; they never go back. ring_permille is of this moment. */
-struct levels_reading {
+struct budget_reading {
     int64_t cpu_ns; /* of this process */
     int64_t resident_bytes;
     uint64_t events;
@@ -77,10 +77,10 @@ struct level_step {
     int64_t value, limit; /* of the cause, in its unit (permille, bytes, per s, ns); else 0 */
 };
 
-#define LEVELS_MARKS 8
+#define BUDGET_MARKS 8
 
-struct levels {
-    struct levels_conf conf;
+struct budget {
+    struct budget_conf conf;
     unsigned level;
     uint64_t steps[LEVEL_CAUSE_COUNT]; /* steps taken, by cause */
     bool begun;
@@ -97,30 +97,30 @@ struct levels {
     struct {
         int64_t at_ns, cpu_ns;
         uint64_t events;
-    } marks[LEVELS_MARKS]; /* a second apart, oldest first */
+    } marks[BUDGET_MARKS]; /* a second apart, oldest first */
 };
 
-void levels_init(struct levels *l, const struct levels_conf *conf);
+void budget_init(struct budget *l, const struct budget_conf *conf);
 
 /* A reading of this moment; true: the level has changed, *step says how. */
-bool levels_look(struct levels *l, int64_t now_ns, const struct levels_reading *r,
+bool budget_look(struct budget *l, int64_t now_ns, const struct budget_reading *r,
                  struct level_step *step);
 
 /* Level `level` (0 to 4) until now_ns + span_ns; true as above. A new request replaces the old. */
-bool levels_request(struct levels *l, int64_t now_ns, unsigned level, int64_t span_ns,
+bool budget_request(struct budget *l, int64_t now_ns, unsigned level, int64_t span_ns,
                     struct level_step *step);
 
 /* The distance of ticks at this level when wanted_ns was configured, and of tables: with every
  * tick, but twice a second at most where context switches tell of the time between two tables, and
  * for ticks faster than 10 a second. */
-int64_t levels_tick_ns(unsigned level, int64_t wanted_ns);
-int64_t levels_table_ns(int64_t tick_ns, bool switches);
+int64_t budget_tick_ns(unsigned level, int64_t wanted_ns);
+int64_t budget_table_ns(int64_t tick_ns, bool switches);
 
-const char *levels_cause_name(enum level_cause cause); /* "cpu" */
+const char *budget_cause_name(enum level_cause cause); /* "cpu" */
 
-#define LEVELS_TEXT 160
+#define BUDGET_TEXT 160
 
 /* One sentence for people: from and to which level, the cause, its value and limit. */
-void levels_step_text(char text[LEVELS_TEXT], const struct level_step *step);
+void budget_step_text(char text[BUDGET_TEXT], const struct level_step *step);
 
 #endif

@@ -1,4 +1,4 @@
-#include "agent/process/idmap.h"
+#include "agent/process/u32map.h"
 
 #include <assert.h>
 #include <string.h>
@@ -9,26 +9,26 @@
 #define GOLDEN_RATIO UINT64_C(0x9E3779B97F4A7C15)
 
 /* So many places passed on the way to a new one are no chance. */
-enum { IDMAP_PROBES_MAX = 64 };
+enum { U32MAP_PROBES_MAX = 64 };
 
-enum { IDMAP_FIRST_CAP = 256, IDMAP_FIRST_SHIFT = 64 - 8 };
+enum { U32MAP_FIRST_CAP = 256, U32MAP_FIRST_SHIFT = 64 - 8 };
 
-static bool dead(const struct idmap *m, const struct idmap_entry *e)
+static bool dead(const struct u32map *m, const struct u32map_entry *e)
 {
     return m->stale && m->stale(e);
 }
 
-enum err idmap_create(struct idmap **out, size_t max, idmap_stale_fn stale)
+enum err u32map_create(struct u32map **out, size_t max, u32map_stale_fn stale)
 {
-    struct idmap *m = mem_zalloc(sizeof *m);
+    struct u32map *m = mem_zalloc(sizeof *m);
 
     if (!m) {
         return ERR_NOMEM;
     }
     m->max = max;
     m->stale = stale;
-    m->cap = IDMAP_FIRST_CAP;
-    m->shift = IDMAP_FIRST_SHIFT;
+    m->cap = U32MAP_FIRST_CAP;
+    m->shift = U32MAP_FIRST_SHIFT;
     m->spread = GOLDEN_RATIO;
     m->at = mem_array(m->cap, sizeof *m->at);
     if (!m->at) {
@@ -39,7 +39,7 @@ enum err idmap_create(struct idmap **out, size_t max, idmap_stale_fn stale)
     return ERR_OK;
 }
 
-void idmap_destroy(struct idmap *m)
+void u32map_destroy(struct u32map *m)
 {
     if (!m) {
         return;
@@ -48,7 +48,7 @@ void idmap_destroy(struct idmap *m)
     mem_free(m);
 }
 
-void idmap_clear(struct idmap *m)
+void u32map_clear(struct u32map *m)
 {
     memset(m->at, 0, m->cap * sizeof *m->at);
     m->used = 0;
@@ -57,17 +57,17 @@ void idmap_clear(struct idmap *m)
     m->reach = 0;
 }
 
-struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key)
+struct u32map_entry *u32map_get(const struct u32map *m, uint32_t key)
 {
-    struct idmap_entry *e = idmap_find(m, key);
+    struct u32map_entry *e = u32map_find(m, key);
 
     return e && !dead(m, e) ? e : NULL;
 }
 
 /* The first empty place for `key`, which is entered there next. */
-static size_t empty_place(struct idmap *m, uint32_t key)
+static size_t empty_place(struct u32map *m, uint32_t key)
 {
-    size_t home = idmap_place(m, key), n = 0;
+    size_t home = u32map_place(m, key), n = 0;
 
     while (m->at[(home + n) & (m->cap - 1)].owner) {
         n++;
@@ -76,7 +76,7 @@ static size_t empty_place(struct idmap *m, uint32_t key)
     return (home + n) & (m->cap - 1);
 }
 
-static size_t count_living(const struct idmap *m)
+static size_t count_living(const struct u32map *m)
 {
     size_t n = 0;
 
@@ -89,10 +89,10 @@ static size_t count_living(const struct idmap *m)
 }
 
 /* Moves the living entries into a table of `cap` places. */
-static bool rebuild(struct idmap *m, size_t cap)
+static bool rebuild(struct u32map *m, size_t cap)
 {
-    struct idmap old = *m;
-    struct idmap_entry *at = mem_array(cap, sizeof *at);
+    struct u32map old = *m;
+    struct u32map_entry *at = mem_array(cap, sizeof *at);
 
     if (!at) {
         return false;
@@ -115,7 +115,7 @@ static bool rebuild(struct idmap *m, size_t cap)
 
 /* Makes sure that half of the places stays empty and that no more than `max` entries live. A
  * table found full is not swept again for every refusal, nor for every entry that dies. */
-static bool make_room(struct idmap *m)
+static bool make_room(struct u32map *m)
 {
     size_t limit = m->cap / 2;
     size_t living;
@@ -135,7 +135,7 @@ static bool make_room(struct idmap *m)
     return rebuild(m, living * 3 >= m->cap ? m->cap * 2 : m->cap);
 }
 
-static void spread_anew(struct idmap *m)
+static void spread_anew(struct u32map *m)
 {
     uint64_t before = m->spread;
 
@@ -150,12 +150,12 @@ static void spread_anew(struct idmap *m)
     m->spread_again = m->used + m->cap / 16;
 }
 
-struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
+struct u32map_entry *u32map_put(struct u32map *m, uint32_t key)
 {
-    struct idmap_entry *reuse = NULL;
+    struct u32map_entry *reuse = NULL;
     size_t i, passed = 0, reuse_after = 0;
 
-    for (i = idmap_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
+    for (i = u32map_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
         if (m->at[i].key == key) {
             if (dead(m, &m->at[i])) {
                 m->at[i].owner = NULL; /* filled at once by the caller, so the chain stays whole */
@@ -168,7 +168,7 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
         }
         passed++;
     }
-    if (passed > IDMAP_PROBES_MAX && m->used >= m->spread_again) {
+    if (passed > U32MAP_PROBES_MAX && m->used >= m->spread_again) {
         spread_anew(m);
         reuse = NULL;
     }
@@ -181,6 +181,6 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
     } else if (reuse_after > m->reach) {
         m->reach = reuse_after;
     }
-    *reuse = (struct idmap_entry){.key = key};
+    *reuse = (struct u32map_entry){.key = key};
     return reuse;
 }

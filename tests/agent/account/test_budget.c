@@ -1,10 +1,10 @@
 #include "tests/support/t.h"
 
-#include "agent/account/levels.h"
+#include "agent/account/budget.h"
 
 #define MIB (INT64_C(1) << 20)
 
-static const struct levels_conf plain = {
+static const struct budget_conf plain = {
     .max = 2, .cpus = 2, .cpu_permille = 20, .memory_bytes = 50 * MIB, .events_per_s = 10000};
 
 /* What a second of a run adds, and how often it is repeated. */
@@ -18,18 +18,18 @@ struct phase {
 
 /* One look each `look_ns`; gives the level at the end and writes the steps' causes. */
 struct run {
-    struct levels levels;
-    struct levels_reading at;
+    struct budget levels;
+    struct budget_reading at;
     int64_t now_ns;
     struct level_step steps[16];
     int64_t step_s[16]; /* when, in seconds */
     size_t n_steps;
 };
 
-static void run_init(struct run *r, const struct levels_conf *conf)
+static void run_init(struct run *r, const struct budget_conf *conf)
 {
     *r = (struct run){.now_ns = 1000 * CLK_S};
-    levels_init(&r->levels, conf);
+    budget_init(&r->levels, conf);
 }
 
 static void run_phase(struct run *r, struct phase p, int looks_per_s)
@@ -39,7 +39,7 @@ static void run_phase(struct run *r, struct phase p, int looks_per_s)
 
         r->at.resident_bytes = p.mib * MIB;
         r->at.ring_permille = p.ring;
-        if (levels_look(&r->levels, r->now_ns, &r->at, &step)) {
+        if (budget_look(&r->levels, r->now_ns, &r->at, &step)) {
             assert_true(r->n_steps < COUNT_OF(r->steps));
             r->step_s[r->n_steps] = r->now_ns / CLK_S - 1000;
             r->steps[r->n_steps++] = step;
@@ -150,7 +150,7 @@ static void a_lasting_cause_takes_all_levels_and_then_holds(void **state)
     run_phase(&r, hot, 1);
     assert_int_equal(r.levels.level, 0);
     assert_int_equal(r.n_steps, 2);
-    assert_true(r.step_s[1] - r.step_s[0] >= LEVELS_SETTLE_NS / CLK_S);
+    assert_true(r.step_s[1] - r.step_s[0] >= BUDGET_SETTLE_NS / CLK_S);
 }
 
 static void a_minute_without_cause_begins_when_the_cause_ends(void **state)
@@ -169,7 +169,7 @@ static void a_minute_without_cause_begins_when_the_cause_ends(void **state)
 /* What L0 costs lets it climb, what L1 costs does not let it stay: for an hour. */
 static void a_level_that_cannot_be_held_is_tried_ever_more_seldom(void **state)
 {
-    struct levels_conf conf = plain;
+    struct budget_conf conf = plain;
     struct run r;
 
     conf.max = 1;
@@ -182,7 +182,7 @@ static void a_level_that_cannot_be_held_is_tried_ever_more_seldom(void **state)
     r.n_steps = 0;
     run_phase(&r, calm(2 * 3600), 1); /* it is not shed for ever */
     assert_int_equal(r.levels.level, 1);
-    assert_int_equal(r.levels.quiet_ns, LEVELS_QUIET_NS);
+    assert_int_equal(r.levels.quiet_ns, BUDGET_QUIET_NS);
 }
 
 /* Between three quarters of the budget and all of it nothing is shed and nothing is climbed. */
@@ -230,7 +230,7 @@ static void what_was_lost_before_the_start_is_no_cause(void **state)
 
 static void a_request_is_taken_at_once_and_ends_by_itself(void **state)
 {
-    struct levels_conf conf = plain;
+    struct budget_conf conf = plain;
     struct run r;
 
     conf.request = 4;
@@ -253,7 +253,7 @@ static void a_requested_level_is_shed_like_any_other(void **state)
 
     run_init(&r, &plain);
     run_phase(&r, calm(2), 1);
-    assert_true(levels_request(&r.levels, r.now_ns, 3, 600 * CLK_S, &step));
+    assert_true(budget_request(&r.levels, r.now_ns, 3, 600 * CLK_S, &step));
     assert_int_equal(step.to, 3);
     run_phase(&r, full, 1);
     assert_int_equal(r.levels.level, 0);
@@ -270,7 +270,7 @@ static void a_request_may_ask_for_less(void **state)
 
     run_init(&r, &plain);
     run_phase(&r, calm(180), 1);
-    assert_true(levels_request(&r.levels, r.now_ns, 0, 120 * CLK_S, &step));
+    assert_true(budget_request(&r.levels, r.now_ns, 0, 120 * CLK_S, &step));
     run_phase(&r, calm(120), 1);
     assert_int_equal(r.levels.level, 0);
     run_phase(&r, calm(2), 1);
@@ -298,11 +298,11 @@ static void levels_cap_ticks_and_tables(void **state)
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        int64_t tick_ns = levels_tick_ns(rows[i].level, rows[i].wanted_ns);
+        int64_t tick_ns = budget_tick_ns(rows[i].level, rows[i].wanted_ns);
 
         assert_int_equal(tick_ns, rows[i].tick_ns);
-        assert_int_equal(levels_table_ns(tick_ns, false), rows[i].table_ns);
-        assert_int_equal(levels_table_ns(tick_ns, true), rows[i].table_with_switches_ns);
+        assert_int_equal(budget_table_ns(tick_ns, false), rows[i].table_ns);
+        assert_int_equal(budget_table_ns(tick_ns, true), rows[i].table_with_switches_ns);
     }
 }
 
@@ -329,10 +329,10 @@ static void a_step_is_told_in_a_sentence(void **state)
          "from L1 to L0: own memory is 9007199254740991 KiB, above budget.mem "
          "(9007199254740991 KiB)"},
     };
-    char text[LEVELS_TEXT];
+    char text[BUDGET_TEXT];
 
     for (size_t i = 0; i < COUNT_OF(table); i++) {
-        levels_step_text(text, &table[i].step);
+        budget_step_text(text, &table[i].step);
         assert_string_equal(text, table[i].text);
     }
 }

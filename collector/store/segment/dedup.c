@@ -1,4 +1,4 @@
-#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/dedup.h"
 
 #include <assert.h>
 #include <string.h>
@@ -14,18 +14,18 @@ struct stream {
     int64_t used_ns;
     uint64_t closed; /* numbers in holes that were closed since the collector started */
     size_t n;
-    struct seq_range ranges[SEQSET_RANGES_MAX]; /* rising, never touching */
+    struct seq_range ranges[DEDUP_RANGES_MAX]; /* rising, never touching */
 };
 
 struct host {
     struct uuid id;
     int64_t used_ns;
-    struct seqset_counts *counts;
+    struct dedup_counts *counts;
     size_t n;
-    struct stream *streams[SEQSET_STREAMS_MAX];
+    struct stream *streams[DEDUP_STREAMS_MAX];
 };
 
-struct seqset {
+struct dedup {
     uint32_t hosts_max;
     int64_t forget_ns;
     uint32_t n, cap;
@@ -39,14 +39,14 @@ static void host_destroy(struct host *h)
         for (size_t i = 0; i < h->n; i++) {
             mem_free(h->streams[i]);
         }
-        seqset_counts_unref(h->counts);
+        dedup_counts_unref(h->counts);
         mem_free(h);
     }
 }
 
-enum err seqset_create(struct seqset **out, uint32_t hosts_max, int64_t forget_ns)
+enum err dedup_create(struct dedup **out, uint32_t hosts_max, int64_t forget_ns)
 {
-    struct seqset *s = mem_zalloc(sizeof *s);
+    struct dedup *s = mem_zalloc(sizeof *s);
 
     if (!s) {
         return ERR_NOMEM;
@@ -57,12 +57,12 @@ enum err seqset_create(struct seqset **out, uint32_t hosts_max, int64_t forget_n
     return ERR_OK;
 }
 
-void seqset_limit(struct seqset *s, uint32_t hosts_max)
+void dedup_limit(struct dedup *s, uint32_t hosts_max)
 {
     s->hosts_max = hosts_max;
 }
 
-void seqset_destroy(struct seqset *s)
+void dedup_destroy(struct dedup *s)
 {
     if (s) {
         for (uint32_t i = 0; i < s->n; i++) {
@@ -73,17 +73,17 @@ void seqset_destroy(struct seqset *s)
     }
 }
 
-static const struct uuid *host_id(const void *seqset, size_t i)
+static const struct uuid *host_id(const void *dedup, size_t i)
 {
-    return &((const struct seqset *)seqset)->hosts[i]->id;
+    return &((const struct dedup *)dedup)->hosts[i]->id;
 }
 
-static uint32_t host_index(const struct seqset *s, const struct uuid *id)
+static uint32_t host_index(const struct dedup *s, const struct uuid *id)
 {
     return (uint32_t)uuid_search(id, s->n, host_id, s);
 }
 
-static struct host *host_find(const struct seqset *s, const struct uuid *id)
+static struct host *host_find(const struct dedup *s, const struct uuid *id)
 {
     uint32_t i = host_index(s, id);
 
@@ -101,7 +101,7 @@ static struct stream *stream_find(const struct host *h, uint64_t id)
 }
 
 /* Room for one host more: in the array, or in the place of one long unused. */
-static enum err host_room(struct seqset *s, int64_t now_ns)
+static enum err host_room(struct dedup *s, int64_t now_ns)
 {
     struct host **grown;
     uint32_t oldest = 0, cap;
@@ -133,7 +133,7 @@ static enum err host_room(struct seqset *s, int64_t now_ns)
     return ERR_OK;
 }
 
-static enum err host_add(struct seqset *s, struct host **out, const struct uuid *id, int64_t now_ns)
+static enum err host_add(struct dedup *s, struct host **out, const struct uuid *id, int64_t now_ns)
 {
     struct host *h;
     uint32_t at;
@@ -184,7 +184,7 @@ static void host_count_gaps(struct host *h)
     atomic_store(&h->counts->gaps, gaps);
 }
 
-static void forget_oldest_stream(struct seqset *s, struct host *h)
+static void forget_oldest_stream(struct dedup *s, struct host *h)
 {
     size_t oldest = 0;
 
@@ -197,7 +197,7 @@ static void forget_oldest_stream(struct seqset *s, struct host *h)
     host_count_gaps(h);
 }
 
-enum err seqset_open(struct seqset *s, const struct uuid *host, uint64_t stream, int64_t now_ns)
+enum err dedup_open(struct dedup *s, const struct uuid *host, uint64_t stream, int64_t now_ns)
 {
     struct host *h = host_find(s, host);
     struct stream *st = stream_find(h, stream);
@@ -214,7 +214,7 @@ enum err seqset_open(struct seqset *s, const struct uuid *host, uint64_t stream,
         if (!st) {
             return ERR_NOMEM;
         }
-        if (h->n == SEQSET_STREAMS_MAX) {
+        if (h->n == DEDUP_STREAMS_MAX) {
             forget_oldest_stream(s, h);
         }
         st->id = stream;
@@ -234,8 +234,8 @@ static size_t range_index(const struct stream *st, uint64_t seq)
     return i;
 }
 
-bool seqset_span(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq,
-                 uint64_t *last)
+bool dedup_span(const struct dedup *s, const struct uuid *host, uint64_t stream, uint64_t seq,
+                uint64_t *last)
 {
     const struct stream *st = stream_find(host_find(s, host), stream);
     size_t i = st ? range_index(st, seq) : 0;
@@ -252,14 +252,14 @@ bool seqset_span(const struct seqset *s, const struct uuid *host, uint64_t strea
     return false;
 }
 
-bool seqset_has(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq)
+bool dedup_has(const struct dedup *s, const struct uuid *host, uint64_t stream, uint64_t seq)
 {
     uint64_t last;
 
-    return seqset_span(s, host, stream, seq, &last);
+    return dedup_span(s, host, stream, seq, &last);
 }
 
-static void close_lowest_hole(struct seqset *s, struct stream *st)
+static void close_lowest_hole(struct dedup *s, struct stream *st)
 {
     uint64_t hole = st->ranges[1].first - st->ranges[0].last - 1;
 
@@ -270,13 +270,13 @@ static void close_lowest_hole(struct seqset *s, struct stream *st)
     memmove(st->ranges, st->ranges + 1, st->n * sizeof *st->ranges);
 }
 
-static void stream_add(struct seqset *s, struct stream *st, struct seq_range r)
+static void stream_add(struct dedup *s, struct stream *st, struct seq_range r)
 {
     size_t i, end;
 
     /* A new range where none is free costs the lowest hole, which may be the one r lies in. */
     i = range_index(st, r.first - 1);
-    if (st->n == SEQSET_RANGES_MAX && (i == st->n || st->ranges[i].first - 1 > r.last)) {
+    if (st->n == DEDUP_RANGES_MAX && (i == st->n || st->ranges[i].first - 1 > r.last)) {
         close_lowest_hole(s, st);
         i = range_index(st, r.first - 1);
     }
@@ -290,7 +290,7 @@ static void stream_add(struct seqset *s, struct stream *st, struct seq_range r)
     st->n = st->n + 1 - (end - i);
 }
 
-enum err seqset_add(struct seqset *s, const struct uuid *host, uint64_t stream, struct seq_range r)
+enum err dedup_add(struct dedup *s, const struct uuid *host, uint64_t stream, struct seq_range r)
 {
     struct host *h = host_find(s, host);
     struct stream *st = stream_find(h, stream);
@@ -311,7 +311,7 @@ static void stream_cut(struct stream *st, size_t i, struct seq_range r)
     struct seq_range *x = &st->ranges[i];
     bool before = x->first<r.first, after = x->last> r.last;
 
-    if (before && after && st->n == SEQSET_RANGES_MAX) {
+    if (before && after && st->n == DEDUP_RANGES_MAX) {
         st->closed = ledger_add(st->closed, r.last - r.first + 1);
     } else if (before && after) {
         memmove(x + 1, x, (st->n - i) * sizeof *x);
@@ -328,7 +328,7 @@ static void stream_cut(struct stream *st, size_t i, struct seq_range r)
     }
 }
 
-void seqset_remove(struct seqset *s, const struct uuid *host, uint64_t stream, struct seq_range r)
+void dedup_remove(struct dedup *s, const struct uuid *host, uint64_t stream, struct seq_range r)
 {
     struct host *h = host_find(s, host);
     struct stream *st = stream_find(h, stream);
@@ -347,13 +347,13 @@ void seqset_remove(struct seqset *s, const struct uuid *host, uint64_t stream, s
     }
 }
 
-enum err seqset_set(struct seqset *s, const struct uuid *host, uint64_t stream,
-                    const struct seq_range *ranges, size_t n)
+enum err dedup_set(struct dedup *s, const struct uuid *host, uint64_t stream,
+                   const struct seq_range *ranges, size_t n)
 {
     struct host *h = host_find(s, host);
     struct stream *st = stream_find(h, stream);
 
-    assert(n <= SEQSET_RANGES_MAX);
+    assert(n <= DEDUP_RANGES_MAX);
     if (!st) {
         return ERR_NOTFOUND;
     }
@@ -363,14 +363,14 @@ enum err seqset_set(struct seqset *s, const struct uuid *host, uint64_t stream,
     return ERR_OK;
 }
 
-uint64_t seqset_last(const struct seqset *s, const struct uuid *host, uint64_t stream)
+uint64_t dedup_last(const struct dedup *s, const struct uuid *host, uint64_t stream)
 {
     const struct stream *st = stream_find(host_find(s, host), stream);
 
     return st && st->n > 0 && st->ranges[0].first == 1 ? st->ranges[0].last : 0;
 }
 
-struct seqset_counts *seqset_counts_ref(struct seqset *s, const struct uuid *host)
+struct dedup_counts *dedup_counts_ref(struct dedup *s, const struct uuid *host)
 {
     struct host *h = host_find(s, host);
 
@@ -381,37 +381,37 @@ struct seqset_counts *seqset_counts_ref(struct seqset *s, const struct uuid *hos
     return h->counts;
 }
 
-void seqset_counts_unref(struct seqset_counts *c)
+void dedup_counts_unref(struct dedup_counts *c)
 {
     if (c && atomic_fetch_sub(&c->refs, 1) == 1) {
         mem_free(c);
     }
 }
 
-uint32_t seqset_hosts(const struct seqset *s)
+uint32_t dedup_hosts(const struct dedup *s)
 {
     return s->n;
 }
 
-uint64_t seqset_closed(const struct seqset *s)
+uint64_t dedup_closed(const struct dedup *s)
 {
     return s->closed;
 }
 
-uint64_t seqset_forgotten(const struct seqset *s)
+uint64_t dedup_forgotten(const struct dedup *s)
 {
     return s->forgotten;
 }
 
-enum err seqset_each(const struct seqset *s,
-                     enum err (*each)(void *ctx, const struct seqset_stream *stream), void *ctx)
+enum err dedup_each(const struct dedup *s,
+                    enum err (*each)(void *ctx, const struct dedup_stream *stream), void *ctx)
 {
     for (uint32_t i = 0; i < s->n; i++) {
         const struct host *h = s->hosts[i];
 
         for (size_t k = 0; k < h->n; k++) {
             const struct stream *st = h->streams[k];
-            struct seqset_stream out = {h->id, st->id, st->used_ns, st->ranges, st->n};
+            struct dedup_stream out = {h->id, st->id, st->used_ns, st->ranges, st->n};
             enum err e = st->n > 0 ? each(ctx, &out) : ERR_OK;
 
             if (e) {
@@ -422,7 +422,7 @@ enum err seqset_each(const struct seqset *s,
     return ERR_OK;
 }
 
-void seqset_encode(struct buf *out, const struct seq_range *ranges, size_t n)
+void dedup_encode(struct buf *out, const struct seq_range *ranges, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         buf_put_u64le(out, ranges[i].first);
@@ -430,13 +430,13 @@ void seqset_encode(struct buf *out, const struct seq_range *ranges, size_t n)
     }
 }
 
-enum err seqset_decode(struct seq_range *ranges, size_t *n, const void *p, size_t bytes)
+enum err dedup_decode(struct seq_range *ranges, size_t *n, const void *p, size_t bytes)
 {
     struct cur c = cur_make(p, bytes);
-    struct seq_range r[SEQSET_RANGES_MAX];
+    struct seq_range r[DEDUP_RANGES_MAX];
     size_t count = bytes / 16;
 
-    if (bytes % 16 != 0 || count == 0 || count > SEQSET_RANGES_MAX) {
+    if (bytes % 16 != 0 || count == 0 || count > DEDUP_RANGES_MAX) {
         return ERR_CORRUPT;
     }
     for (size_t i = 0; i < count; i++) {
