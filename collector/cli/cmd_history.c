@@ -67,7 +67,7 @@ static enum err add_metrics(const char *list, struct wire_query *q, struct field
         n = strcspn(list, ",");
         (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1),
                        list);
-        e = fields_metric(&id, name, why);
+        e = field_metric(&id, name, why);
         if (e) {
             return e;
         }

@@ -111,7 +111,7 @@ static enum err read_order(struct cli *c, struct wire_query *q, const char *def,
                            struct errmsg *why)
 {
     const char *by = opt_value(c->args, "by");
-    enum err e = fields_metric(first, by ? by : def, why);
+    enum err e = field_metric(first, by ? by : def, why);
 
     q->by = cli_word(c, "as", WIRE_BY_USUAL);
     q->group_by = cli_word(c, "group-by", WIRE_GROUP_NONE);

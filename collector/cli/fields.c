@@ -2,76 +2,11 @@
 
 #include <string.h>
 
-static const struct table_column field_columns[FIELD_COUNT] = {
-    [FIELD_TIME] = {"time", "TIME", TABLE_TIME},
-    [FIELD_HOST] = {"host", "HOST", TABLE_TEXT},
-    [FIELD_KIND] = {"kind", "EVENT", TABLE_WORD},
-    [FIELD_PID] = {"pid", "PID", TABLE_ID},
-    [FIELD_TID] = {"tid", "TID", TABLE_ID},
-    [FIELD_START] = {"start", "START", TABLE_WIDE},
-    [FIELD_NAME] = {"name", "NAME", TABLE_TEXT},
-    [FIELD_PARENT_PID] = {"parent_pid", "PPID", TABLE_ID},
-    [FIELD_SESSION_ID] = {"session_id", "SESSION", TABLE_ID},
-    [FIELD_USER] = {"user", "USER", TABLE_USER},
-    [FIELD_CREATE_TIME] = {"create_time", "STARTED", TABLE_TIME},
-    [FIELD_EXIT_TIME] = {"exit_time", "ENDED", TABLE_TIME},
-    [FIELD_EXIT_CODE] = {"exit_code", "EXIT", TABLE_EXIT},
-    [FIELD_EXIT_INFERRED] = {"exit_inferred", "INFERRED", TABLE_FLAG},
-    [FIELD_FINAL_TOTALS] = {"final_totals", "FINAL", TABLE_FLAG},
-    [FIELD_ORIGIN] = {"origin", "ORIGIN", TABLE_TEXT},
-    [FIELD_CPU_TIME_ORIGIN] = {"cpu_time_origin", "CPU_FROM", TABLE_TEXT},
-    [FIELD_IMAGE] = {"image", "IMAGE", TABLE_TEXT},
-    [FIELD_COMMAND_LINE] = {"command_line", "COMMAND", TABLE_TEXT},
-    [FIELD_COMMAND_LINE_CUT] = {"command_line_cut", "CUT", TABLE_FLAG},
-    [FIELD_PATH] = {"path", "PATH", TABLE_TEXT},
-    [FIELD_TEXT] = {"text", "TEXT", TABLE_TEXT},
-    [FIELD_INSTANCES] = {"processes", "PROCESSES", TABLE_COUNT},
-    [FIELD_HOSTS] = {"hosts", "HOSTS", TABLE_COUNT},
-    [FIELD_DEPTH] = {"depth", "DEPTH", TABLE_COUNT},
-    [FIELD_DETAIL] = {NULL, "DETAIL", TABLE_TEXT},
-};
-
-static const struct {
-    unsigned kind;
-    const char *name;
-} kinds[] = {
-    {LIFE_PROCESS_START, "process_start"},
-    {LIFE_PROCESS_STOP, "process_stop"},
-    {LIFE_THREAD_START, "thread_start"},
-    {LIFE_THREAD_STOP, "thread_stop"},
-    {LIFE_IMAGE_LOAD, "image_load"},
-    {LIFE_IMAGE_UNLOAD, "image_unload"},
-    {LIFE_LEVEL, "level"},
-    {LIFE_SOURCE, "source"},
-};
-
-#define KIND_COUNT (sizeof kinds / sizeof *kinds)
-
-static const char *kind_name(unsigned life_kind)
-{
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (kinds[i].kind == life_kind) {
-            return kinds[i].name;
-        }
-    }
-    return NULL;
-}
-
-static unsigned kind_by_name(const char *name)
-{
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            return kinds[i].kind;
-        }
-    }
-    return 0;
-}
-
 void fields_add(struct fields *f, enum field what, bool in_table)
 {
     if (f->n < TABLE_COLUMNS) {
         f->what[f->n] = (int)what;
-        f->columns[f->n] = field_columns[what];
+        f->columns[f->n] = *field_column(what);
         if (!in_table) {
             f->columns[f->n].title = NULL;
         }
@@ -121,131 +56,11 @@ enum err fields_sheet(const struct fields *f, const struct cli *c, struct table 
     return cli_table(c, out, live, f->columns, f->n, yields);
 }
 
-static struct table_cell word_cell(const char *const *words, size_t n, unsigned i)
-{
-    return table_string(str_make(i < n ? words[i] : NULL));
-}
-
-/* What is known of the process itself. */
-static struct table_cell info_cell(int what, const struct proc_info *p)
-{
-    static const char *const origins[] = {NULL, "start", "rundown", "snapshot", "inferred"};
-    static const char *const cpu_origins[] = {NULL, "times", "cswitch", "samples"};
-
-    switch (what) {
-    case FIELD_PID:
-        return table_number(true, p->id.pid);
-    case FIELD_START:
-        return table_number(p->id.start != 0 && p->id.start <= INT64_MAX, (int64_t)p->id.start);
-    case FIELD_NAME:
-        return table_string(p->name);
-    case FIELD_PARENT_PID:
-        return table_number(p->have & INFO_PARENT, p->parent_pid);
-    case FIELD_SESSION_ID:
-        return table_number(p->have & INFO_SESSION, p->session_id);
-    case FIELD_USER:
-        return table_string(p->user);
-    case FIELD_CREATE_TIME:
-        return table_number(p->have & INFO_CREATE_TIME, p->create_ns);
-    case FIELD_EXIT_TIME:
-        return table_number(p->have & INFO_EXIT_TIME, p->exit_ns);
-    case FIELD_EXIT_CODE:
-        return table_number(p->have & INFO_EXIT_CODE, p->exit_code);
-    case FIELD_EXIT_INFERRED:
-        return table_number(p->have & INFO_EXIT_INFERRED, 1);
-    case FIELD_FINAL_TOTALS:
-        return table_number(p->have & INFO_FINAL_TOTALS, 1);
-    case FIELD_ORIGIN:
-        return word_cell(origins, sizeof origins / sizeof *origins, p->origin);
-    case FIELD_CPU_TIME_ORIGIN:
-        return word_cell(cpu_origins, sizeof cpu_origins / sizeof *cpu_origins, p->cpu_origin);
-    case FIELD_IMAGE:
-        return table_string(p->image);
-    case FIELD_COMMAND_LINE: {
-        struct table_cell c = table_string(p->command_line);
-
-        if (p->have & INFO_COMMAND_LINE_KNOWN) {
-            c.state = TABLE_STRING;
-        }
-        return c;
-    }
-    case FIELD_COMMAND_LINE_CUT:
-        return table_number(p->have & INFO_COMMAND_LINE_CUT, 1);
-    default:
-        return table_number(false, 0);
-    }
-}
-
-static struct table_cell host_cell(const struct wire_answer *a, uint32_t host)
-{
-    return table_string(host < a->n_hosts ? a->hosts[host].name : str_make(NULL));
-}
-
-static struct table_cell metric_cell(const struct wire_answer *a, const struct wire_row *row,
-                                     unsigned id)
-{
-    for (size_t i = 0; i < a->n_metrics; i++) {
-        if (a->metrics[i] == id) {
-            return table_number(row->have >> i & 1, row->values[i]);
-        }
-    }
-    return table_number(false, 0);
-}
-
-static struct table_cell row_cell(int what, const struct wire_answer *a, const struct wire_row *row)
-{
-    switch (what) {
-    case FIELD_HOST:
-        return host_cell(a, row->host);
-    case FIELD_TIME:
-        return table_number(true, row->when_ns);
-    case FIELD_INSTANCES:
-        return table_number(true, row->instances ? row->instances : 1);
-    case FIELD_HOSTS:
-        return table_number(row->hosts != 0, row->hosts);
-    case FIELD_DEPTH:
-        return table_number(true, row->depth);
-    default:
-        return info_cell(what, &row->info);
-    }
-}
-
 void fields_row(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                 const struct wire_row *row)
 {
     for (size_t i = 0; i < f->n; i++) {
-        cells[i] = f->what[i] >= FIELD_METRIC
-                       ? metric_cell(a, row, (unsigned)f->what[i] - FIELD_METRIC)
-                       : row_cell(f->what[i], a, row);
-    }
-}
-
-static struct table_cell event_cell(int what, const struct wire_answer *a,
-                                    const struct wire_event *event)
-{
-    const struct life_event *ev = &event->event;
-    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP;
-    bool of_image = ev->kind == LIFE_IMAGE_LOAD || ev->kind == LIFE_IMAGE_UNLOAD;
-    bool of_host = life_is_of_host(ev->kind);
-    struct str none = {NULL, 0};
-
-    switch (what) {
-    case FIELD_HOST:
-        return host_cell(a, event->host);
-    case FIELD_TIME:
-        return table_number(true, ev->wall_ns);
-    case FIELD_KIND:
-        return table_string(str_make(kind_name(ev->kind)));
-    case FIELD_TID:
-        return table_number(of_thread, ev->tid);
-    case FIELD_PATH:
-        return table_string(of_image ? ev->text : none);
-    case FIELD_TEXT:
-        return table_string(of_image ? none : ev->text);
-    case FIELD_DETAIL:
-        return table_string(ev->text.n ? ev->text : ev->info.command_line);
-    default:
-        return of_host ? table_string(none) : info_cell(what, &ev->info);
+        cells[i] = field_of_row(f->what[i], a, row);
     }
 }
 
@@ -253,61 +68,8 @@ void fields_event(const struct fields *f, struct table_cell *cells, const struct
                   const struct wire_event *event)
 {
     for (size_t i = 0; i < f->n; i++) {
-        cells[i] = event_cell(f->what[i], a, event);
+        cells[i] = field_of_event(f->what[i], a, event);
     }
-}
-
-/* One word of a list: a kind, or the beginning of several. */
-static uint32_t kind_bits(const char *word)
-{
-    unsigned kind = kind_by_name(word);
-    uint32_t bits = kind ? 1u << kind : 0;
-    size_t n = strlen(word);
-
-    for (size_t i = 0; i < KIND_COUNT && !kind; i++) {
-        bool all = strcmp(word, "all") == 0;
-        bool family = strncmp(kinds[i].name, word, n) == 0 && kinds[i].name[n] == '_';
-
-        if (all || family) {
-            bits |= 1u << kinds[i].kind;
-        }
-    }
-    return bits;
-}
-
-/* The i-th of the words that --kind takes, NULL after the last. */
-static const char *kind_word(size_t i)
-{
-    static const char *const families[] = {"all", "process", "thread", "image"};
-    size_t n = sizeof families / sizeof *families;
-
-    if (i < n) {
-        return families[i];
-    }
-    return i - n < KIND_COUNT ? kinds[i - n].name : NULL;
-}
-
-static enum err kinds_of_list(uint32_t *bits, const char *list, struct errmsg *why)
-{
-    *bits = 0;
-    while (*list) {
-        size_t n = strcspn(list, ",");
-        char word_text[32] = "";
-        uint32_t more;
-
-        memcpy(word_text, list, n < sizeof word_text ? n : sizeof word_text - 1);
-        more = kind_bits(word_text);
-        if (!more) {
-            return errmsg_set(
-                why, ERR_USAGE,
-                "--kind: '%s' is not process, thread, image, level, source, all, or one such as "
-                "process_start",
-                word_text);
-        }
-        *bits |= more;
-        list += n + (list[n] == ',');
-    }
-    return ERR_OK;
 }
 
 enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *why)
@@ -317,11 +79,12 @@ enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *
 
     *bits = 0;
     for (size_t i = 0; i < n; i++) {
+        struct errmsg wrong = {""};
         uint32_t more;
-        enum err e = kinds_of_list(&more, lists[i], why);
+        enum err e = field_kinds(&more, lists[i], &wrong);
 
         if (e) {
-            return e;
+            return errmsg_set(why, e, "--kind: %s", wrong.text);
         }
         *bits |= more;
     }
@@ -330,31 +93,11 @@ enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *
 
 /* -- words of options -- */
 
-/* Those that fields_metric takes. */
+/* Those that field_metric takes. */
 static const char *metric_word(size_t i)
 {
     return i == 0 ? metric_by_id(M_CPU_PERCENT)->name : metric_column_name(i - 1);
 }
 
-const struct opt_set fields_sets[] = {{"METRIC", metric_word}, {"KIND", kind_word}, {NULL, NULL}};
-
-enum err fields_metric(uint8_t *id, const char *name, struct errmsg *why)
-{
-    const struct metric *m = metric_by_name(name);
-    const char *closest;
-
-    if (m && (m->column || m->id == M_CPU_PERCENT)) {
-        *id = m->id;
-        return ERR_OK;
-    }
-    if (m) {
-        return errmsg_set(why, ERR_USAGE, "'%s' is not a number to order or plot by", name);
-    }
-    closest = metric_closest(name);
-    if (closest) {
-        return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; did you mean '%s'?", name,
-                          closest);
-    }
-    return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; 'procfleet top --help' names them",
-                      name);
-}
+const struct opt_set fields_sets[] = {
+    {"METRIC", metric_word}, {"KIND", field_kind_word}, {NULL, NULL}};

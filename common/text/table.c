@@ -212,18 +212,32 @@ bool table_is_wide(enum table_unit unit)
     return unit == TABLE_TIME || unit == TABLE_NS || unit == TABLE_HEX || unit == TABLE_WIDE;
 }
 
-static void json_number(struct jsonw *j, const struct table_column *c, int64_t v)
+static void json_number(struct jsonw *j, const char *key, enum table_unit unit, int64_t v)
 {
     char text[NUMBER_TEXT];
 
-    if (c->unit == TABLE_FLAG) {
-        jsonw_bool(j, c->key, v != 0);
-    } else if (c->unit == TABLE_PERMILLE) {
-        jsonw_raw(j, c->key, number_text(text, c->unit, v));
-    } else if (table_is_wide(c->unit)) {
-        jsonw_text(j, c->key, str_make(number_text(text, c->unit, v)));
+    if (unit == TABLE_FLAG) {
+        jsonw_bool(j, key, v != 0);
+    } else if (unit == TABLE_PERMILLE) {
+        jsonw_raw(j, key, number_text(text, unit, v));
+    } else if (table_is_wide(unit)) {
+        jsonw_text(j, key, str_make(number_text(text, unit, v)));
     } else {
-        jsonw_int(j, c->key, v);
+        jsonw_int(j, key, v);
+    }
+}
+
+void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
+                    const struct table_cell *c)
+{
+    if (c->state == TABLE_STRING && unit == TABLE_REAL) {
+        jsonw_real(j, key, strtod(c->text.p, NULL));
+    } else if (c->state == TABLE_STRING) {
+        jsonw_bytes(j, key, c->text);
+    } else if (c->state == TABLE_NUMBER) {
+        json_number(j, key, unit, c->number);
+    } else {
+        jsonw_null(j, key);
     }
 }
 
@@ -239,15 +253,8 @@ static void json_row(struct table *s, const struct table_cell *cells)
     for (size_t i = 0; i < s->n; i++) {
         const struct table_column *c = &s->columns[i];
 
-        if (!c->key) {
-            continue;
-        }
-        if (cells[i].state == TABLE_STRING && c->unit == TABLE_REAL) {
-            jsonw_real(&j, c->key, strtod(cells[i].text.p, NULL));
-        } else if (cells[i].state == TABLE_STRING) {
-            jsonw_bytes(&j, c->key, cells[i].text);
-        } else if (cells[i].state == TABLE_NUMBER) {
-            json_number(&j, c, cells[i].number);
+        if (c->key && cells[i].state != TABLE_ABSENT) {
+            table_put_json(&j, c->key, c->unit, &cells[i]);
         }
     }
     jsonw_end(&j);
