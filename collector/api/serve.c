@@ -27,7 +27,7 @@ struct serve {
     struct rpc_method methods[METHODS_MAX];
 };
 
-static enum rpc_code code_of(enum err e)
+enum rpc_code serve_code(enum err e)
 {
     switch (e) {
     case ERR_INVALID:
@@ -36,6 +36,8 @@ static enum rpc_code code_of(enum err e)
         return RPC_INVALID_ARGUMENT;
     case ERR_NOTFOUND:
         return RPC_NOT_FOUND;
+    case ERR_ACCESS:
+        return RPC_PERMISSION_DENIED;
     case ERR_TIMEOUT:
         return RPC_DEADLINE_EXCEEDED;
     case ERR_FULL:
@@ -48,7 +50,7 @@ static enum rpc_code code_of(enum err e)
 
 static void fail(struct rpc_call *call, enum err e, const struct errmsg *why)
 {
-    rpc_fail(call, code_of(e), e == ERR_NOMEM ? 1000 : 0, "%s",
+    rpc_fail(call, serve_code(e), e == ERR_NOMEM ? 1000 : 0, "%s",
              why->text[0] ? why->text : err_text(e));
 }
 
@@ -69,52 +71,47 @@ static void answer_send(struct rpc_call *call, const struct query_answer *a)
     buf_fini(&out);
 }
 
-/* Whether a host is asked for by a name that the certificate's scope excludes. Whether there is
- * such a host is not told; patterns and ids find nothing outside the scope. */
-static bool outside_scope(struct rpc_call *call, const struct wire_query *q)
+/* A host asked for by a name that the certificate's scope excludes. Whether there is such a host is
+ * not told; patterns and ids find nothing outside the scope. */
+static enum err scope_check(const struct net_identity *who, const struct wire_query *q,
+                            struct errmsg *why)
 {
-    const struct net_identity *who = rpc_call_peer(call);
     char name[80], host[160], scope[160];
 
     if (!who->scope[0] || q->host.n == 0 || q->host.n > MODEL_HOST_NAME_MAX ||
         glob_is_pattern(q->host) || glob_match(str_make(who->scope), q->host)) {
-        return false;
+        return ERR_OK;
     }
     (void)snprintf(name, sizeof name, "%.*s", (int)q->host.n, q->host.p);
     log_line(LOG_WARN, "query", "denied",
              "listener=query peer=%s name=%s host=%s scope=%s reason=\"outside the scope\"",
              who->address, who->name, log_str(host, sizeof host, name),
              log_str(scope, sizeof scope, who->scope));
-    rpc_fail(call, RPC_PERMISSION_DENIED, 0,
-             "this certificate sees hosts that fit '%s' only: ask for those, or use one with "
-             "another scope",
-             who->scope);
-    return true;
+    return errmsg_set(why, ERR_ACCESS,
+                      "this certificate sees hosts that fit '%s' only: ask for those, or use one "
+                      "with another scope",
+                      who->scope);
 }
 
-static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
+enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind kind,
+                   const struct net_identity *who, const struct deadline *deadline,
+                   const struct wire_query *q, struct errmsg *why)
 {
     struct query_env env = {
-        .scope = rpc_call_peer(call)->scope,
+        .scope = who->scope,
         .now_ns = os_utc_ns(),
-        .deadline = rpc_call_deadline(call),
+        .deadline = deadline,
         .host_state = s->conf.host_state,
         .is_forgotten = s->conf.is_forgotten,
         .ctx = s->conf.ctx,
     };
-    struct store_view *view = NULL;
-    struct wire_query *q = NULL;
-    struct query_answer a = {0};
-    struct errmsg why = {""};
     struct store_stats stats;
     struct store_room room;
-    size_t n;
-    const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e = wire_query_decode(&q, p, n);
+    enum err e = scope_check(who, q, why);
 
-    if (!e && outside_scope(call, q)) {
-        wire_query_free(q);
-        return;
+    *out = (struct serve_answer){.view = NULL};
+    if (e) {
+        return e;
     }
     store_stats(s->conf.store, &stats);
     env.store_failed = stats.failed;
@@ -123,20 +120,39 @@ static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
         store_room(s->conf.store, &room);
         env.room = &room;
     }
+    e = store_view_open(&out->view, s->conf.store);
     if (!e) {
-        e = store_view_open(&view, s->conf.store);
+        env.view = out->view;
+        e = query_run(&out->a, kind, &env, q, why);
     }
+    return e;
+}
+
+void serve_answer_fini(struct serve_answer *x)
+{
+    query_answer_fini(&x->a);
+    store_view_close(x->view);
+    x->view = NULL;
+}
+
+static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
+{
+    struct serve_answer x = {.view = NULL};
+    struct wire_query *q = NULL;
+    struct errmsg why = {""};
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    enum err e = wire_query_decode(&q, p, n);
+
     if (!e) {
-        env.view = view;
-        e = query_run(&a, kind, &env, q, &why);
+        e = serve_ask(s, &x, kind, rpc_call_peer(call), rpc_call_deadline(call), q, &why);
     }
     if (e) {
         fail(call, e, &why);
     } else {
-        answer_send(call, &a);
+        answer_send(call, &x.a);
     }
-    query_answer_fini(&a);
-    store_view_close(view);
+    serve_answer_fini(&x);
     wire_query_free(q);
 }
 
@@ -147,41 +163,48 @@ static void on_question(void *ctx, struct rpc_call *call)
     ask(x->serve, x->kind, call);
 }
 
-static void on_server_info(void *ctx, struct rpc_call *call)
+enum err serve_info(struct serve *s, struct wire_server_info *out, const struct net_identity *who)
 {
-    struct serve *s = ctx;
-    struct wire_server_info info = {
+    struct query_env env = {
+        .scope = who->scope, .is_forgotten = s->conf.is_forgotten, .ctx = s->conf.ctx};
+    struct store_view *view;
+    enum err e = store_view_open(&view, s->conf.store);
+
+    if (e) {
+        return e;
+    }
+    env.view = view;
+    *out = (struct wire_server_info){
         .version = PROCFLEET_VERSION,
         .now_ns = os_utc_ns(),
         .epoch = s->conf.event_epoch,
         .max_request = s->conf.request_max,
         .max_reply = QUERY_REPLY_MAX,
+        .hosts = query_count_hosts(&env),
         .frame_version_min = FRAME_VERSION,
         .frame_version_max = FRAME_VERSION,
         .id = s->id,
+        .n_methods = s->n_methods,
     };
-    struct query_env env = {.scope = rpc_call_peer(call)->scope,
-                            .is_forgotten = s->conf.is_forgotten,
-                            .ctx = s->conf.ctx};
-    struct errmsg why = {""};
-    struct store_view *view;
-    struct buf out;
-    enum err e = store_view_open(&view, s->conf.store);
-
-    if (e) {
-        fail(call, e, &why);
-        return;
-    }
-    env.view = view;
-    info.hosts = query_count_hosts(&env);
     store_view_close(view);
     for (size_t i = 0; i < s->n_methods; i++) {
-        (void)snprintf(info.methods[i].name, sizeof info.methods[i].name, "%s", s->methods[i].name);
-        info.methods[i].id = rpc_method_id(s->methods[i].name);
-        info.n_methods++;
+        (void)snprintf(out->methods[i].name, sizeof out->methods[i].name, "%s", s->methods[i].name);
+        out->methods[i].id = rpc_method_id(s->methods[i].name);
     }
+    return ERR_OK;
+}
+
+static void on_server_info(void *ctx, struct rpc_call *call)
+{
+    struct wire_server_info info;
+    struct errmsg why = {""};
+    struct buf out;
+    enum err e = serve_info(ctx, &info, rpc_call_peer(call));
+
     buf_init(&out, QUERY_REPLY_MAX);
-    e = wire_query_server_info_encode(&out, &info);
+    if (!e) {
+        e = wire_query_server_info_encode(&out, &info);
+    }
     if (e) {
         fail(call, e, &why);
     } else {

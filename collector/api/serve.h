@@ -27,6 +27,27 @@ void serve_destroy(struct serve *s); /* the RPC server must have stopped; NULL i
  * serve_methods. */
 void serve_add(struct serve *s, const struct rpc_method *methods, size_t n);
 
+/* One question for whoever's identity it is, as the methods ask it: what the console asks is limited
+ * to the same hosts. */
+struct serve_answer {
+    struct query_answer a;   /* its data belong to the view */
+    struct store_view *view; /* or NULL */
+};
+/* deadline  NULL: none
+ * out       released by serve_answer_fini, also after an error
+ * Errors: ERR_ACCESS (a host outside the scope, logged), those of query_run and store_view_open */
+NODISCARD enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind kind,
+                             const struct net_identity *who, const struct deadline *deadline,
+                             const struct wire_query *q, struct errmsg *why);
+void serve_answer_fini(struct serve_answer *x);
+
+/* The status for an error of serve_ask. */
+enum rpc_code serve_code(enum err e);
+
+/* What GetServerInfo answers. Errors: ERR_NOMEM */
+NODISCARD enum err serve_info(struct serve *s, struct wire_server_info *out,
+                              const struct net_identity *who);
+
 /* The method table for rpc_server_start; lives as long as `s`. */
 const struct rpc_method *serve_methods(const struct serve *s, size_t *n);
 
