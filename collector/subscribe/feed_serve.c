@@ -31,10 +31,11 @@
 #define LOOK_NS     (60 * CLK_S) /* for subscriptions that are not polled */
 
 struct waiting {
-    struct rpc_call *call;
-    char
-        name[sizeof((struct net_identity *)0)->name]; /* of the certificate: the call may be over */
-    struct wire_poll *poll;
+    feed_serve_done done;
+    void *ctx;
+    char name[sizeof((struct net_identity *)0)->name]; /* of the certificate, as */
+    char scope[sizeof((struct net_identity *)0)->scope];
+    const struct wire_poll *poll; /* the asker's */
     struct subscriptions_cursor seen;
     int64_t until_ns; /* monotonic */
     bool fresh;       /* the feed may have grown since it was tried */
@@ -80,23 +81,18 @@ static enum rpc_code reply_code(enum err e)
     }
 }
 
-static void reply_fail(struct rpc_call *call, enum err e, const struct errmsg *why)
+static uint32_t reply_retry_ms(enum err e)
 {
-    enum rpc_code code = reply_code(e);
-    uint32_t retry_ms = e == ERR_BUSY || e == ERR_NOMEM ? CROWDED_MS
-                        : code == RPC_UNAVAILABLE       ? DISK_MS
-                                                        : 0;
-
-    rpc_fail(call, code, retry_ms, "%s", why->text[0] ? why->text : err_text(e));
+    return e == ERR_BUSY || e == ERR_NOMEM    ? CROWDED_MS
+           : reply_code(e) == RPC_UNAVAILABLE ? DISK_MS
+                                              : 0;
 }
 
 static void reply_send(struct rpc_call *call, enum err e, const struct buf *out,
                        const struct rpc_answer_opt *opt)
 {
-    const struct errmsg none = {""};
-
     if (e) {
-        reply_fail(call, e, &none);
+        rpc_fail(call, reply_code(e), reply_retry_ms(e), "%s", err_text(e));
     } else {
         rpc_answer(call, out->p, out->n, opt);
     }
@@ -104,23 +100,29 @@ static void reply_send(struct rpc_call *call, enum err e, const struct buf *out,
 
 /* -- Poll -- */
 
-static void poll_reply(struct rpc_call *call, const struct wire_poll_reply *reply)
+static void waiting_end(const struct waiting *w, const struct feed_serve_end *end)
 {
-    struct buf out;
-    enum err e;
+    w->done(w->ctx, end);
+}
 
-    buf_init(&out, REPLY_MAX);
-    e = wire_feed_poll_reply_encode(&out, reply);
-    reply_send(call, e, &out, NULL);
-    buf_fini(&out);
+static void waiting_fail(const struct waiting *w, enum err e, const struct errmsg *why)
+{
+    waiting_end(w, &(struct feed_serve_end){.code = reply_code(e),
+                                            .retry_ms = reply_retry_ms(e),
+                                            .message = why->text[0] ? why->text : err_text(e)});
+}
+
+static void waiting_stop(const struct waiting *w)
+{
+    waiting_end(w, &(struct feed_serve_end){.code = RPC_UNAVAILABLE,
+                                            .retry_ms = CROWDED_MS,
+                                            .message = "the collector is stopping"});
 }
 
 /* Answers unless there is nothing and `may_wait`. Returns whether it answered. */
-static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct wire_poll *poll,
-                     struct subscriptions_cursor *seen, bool waiting_may_wait)
+static bool poll_try(struct feed_serve *s, struct waiting *w, bool may_wait)
 {
-    const struct net_identity *who = rpc_call_peer(call);
-    const struct subscriptions_peer peer = {who->name, who->scope};
+    const struct subscriptions_peer peer = {w->name, w->scope};
     struct wire_poll_reply reply;
     struct errmsg why = {""};
     struct arena memory;
@@ -128,22 +130,16 @@ static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct w
     enum err e;
 
     arena_init(&memory, MEMORY_MAX);
-    e = subscriptions_poll(s->roster, &peer, poll, seen, &reply, &memory, &why);
+    e = subscriptions_poll(s->roster, &peer, w->poll, &w->seen, &reply, &memory, &why);
     if (e && e != ERR_END) {
-        reply_fail(call, e, &why);
-    } else if (e == ERR_END && waiting_may_wait) {
+        waiting_fail(w, e, &why);
+    } else if (e == ERR_END && may_wait) {
         answered = false;
     } else {
-        poll_reply(call, &reply);
+        waiting_end(w, &(struct feed_serve_end){.code = RPC_OK, .reply = &reply});
     }
     arena_fini(&memory);
     return answered;
-}
-
-static void waiting_free(struct waiting *w)
-{
-    wire_feed_poll_free(w->poll);
-    mem_free(w);
 }
 
 static bool waiting_same_name(const struct waiting *a, const struct waiting *b)
@@ -192,6 +188,83 @@ static enum err waiting_add(struct feed_serve *s, struct waiting *w)
     return e;
 }
 
+static void poll_refuse(const struct waiting *w, enum err e)
+{
+    struct errmsg why = {""};
+
+    if (e == ERR_CLOSED) {
+        waiting_stop(w);
+        return;
+    }
+    err_ignore(e == ERR_FULL
+                   ? errmsg_set(&why, e,
+                                "there is nothing yet, and %u polls wait already: ask again later",
+                                FEED_WAITING_MAX)
+                   : errmsg_set(&why, e,
+                                "there is nothing yet, and %u polls of this certificate's name "
+                                "wait already: ask again later",
+                                FEED_WAITING_EACH));
+    waiting_end(w, &(struct feed_serve_end){.code = RPC_RESOURCE_EXHAUSTED,
+                                            .retry_ms = CROWDED_MS,
+                                            .message = why.text});
+}
+
+void feed_serve_poll(struct feed_serve *s, const struct net_identity *who,
+                     const struct wire_poll *poll, int64_t until_ns, feed_serve_done done,
+                     void *ctx)
+{
+    struct waiting first = {.done = done, .ctx = ctx, .poll = poll, .until_ns = until_ns}, *w;
+    enum err e;
+
+    memcpy(first.name, who->name, sizeof first.name);
+    memcpy(first.scope, who->scope, sizeof first.scope);
+    if (poll->name.n && !(who->roles & (NET_SUBSCRIBE | NET_ADMIN))) {
+        waiting_end(&first, &(struct feed_serve_end){
+                                .code = RPC_PERMISSION_DENIED,
+                                .message = "a durable subscription takes a certificate of role "
+                                           "subscribe; role query may poll without a name"});
+        return;
+    }
+    if (poll_try(s, &first, os_mono_ns() < until_ns)) {
+        return;
+    }
+    w = mem_dup(&first, sizeof first);
+    e = w ? waiting_add(s, w) : ERR_NOMEM;
+    if (e == ERR_NOMEM) {
+        waiting_fail(&first, e, &(struct errmsg){""});
+    } else if (e) {
+        poll_refuse(&first, e);
+    }
+    if (e) {
+        mem_free(w);
+    }
+}
+
+/* -- Poll, the method -- */
+
+struct poll_call {
+    struct rpc_call *call;
+    struct wire_poll *poll;
+};
+
+static void poll_answer(void *ctx, const struct feed_serve_end *end)
+{
+    struct poll_call *x = ctx;
+    struct buf out;
+    enum err e;
+
+    buf_init(&out, REPLY_MAX);
+    if (end->code == RPC_OK) {
+        e = wire_feed_poll_reply_encode(&out, end->reply);
+        reply_send(x->call, e, &out, NULL);
+    } else {
+        rpc_fail(x->call, end->code, end->retry_ms, "%s", end->message);
+    }
+    buf_fini(&out);
+    wire_feed_poll_free(x->poll);
+    mem_free(x);
+}
+
 static int64_t poll_until(const struct rpc_call *call, const struct wire_poll *poll)
 {
     uint32_t ms = poll->wait_ms < WIRE_POLL_WAIT_MAX_MS ? poll->wait_ms : WIRE_POLL_WAIT_MAX_MS;
@@ -201,54 +274,20 @@ static int64_t poll_until(const struct rpc_call *call, const struct wire_poll *p
     return until < latest ? until : latest;
 }
 
-static void poll_refuse(struct rpc_call *call, enum err e)
-{
-    if (e == ERR_CLOSED) {
-        rpc_fail(call, RPC_UNAVAILABLE, CROWDED_MS, "the collector is stopping");
-    } else if (e == ERR_FULL) {
-        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, CROWDED_MS,
-                 "there is nothing yet, and %u polls wait already: ask again later",
-                 FEED_WAITING_MAX);
-    } else {
-        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, CROWDED_MS,
-                 "there is nothing yet, and %u polls of this certificate's name wait already: ask "
-                 "again later",
-                 FEED_WAITING_EACH);
-    }
-}
-
 static void on_poll(void *ctx, struct rpc_call *call)
 {
-    struct feed_serve *s = ctx;
-    struct waiting *w = mem_zalloc(sizeof *w);
+    struct poll_call *x = mem_zalloc(sizeof *x);
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e = w ? wire_feed_poll_decode(&w->poll, p, n) : ERR_NOMEM;
+    enum err e = x ? wire_feed_poll_decode(&x->poll, p, n) : ERR_NOMEM;
 
     if (e) {
-        mem_free(w);
+        mem_free(x);
         reply_send(call, e == ERR_FULL ? ERR_INVALID : e, NULL, NULL);
         return;
     }
-    if (w->poll->name.n && !(rpc_call_peer(call)->roles & (NET_SUBSCRIBE | NET_ADMIN))) {
-        rpc_fail(call, RPC_PERMISSION_DENIED, 0,
-                 "a durable subscription takes a certificate of role subscribe; role query may "
-                 "poll without a name");
-        waiting_free(w);
-        return;
-    }
-    w->call = call;
-    memcpy(w->name, rpc_call_peer(call)->name, sizeof w->name);
-    w->until_ns = poll_until(call, w->poll);
-    if (poll_try(s, call, w->poll, &w->seen, os_mono_ns() < w->until_ns)) {
-        waiting_free(w);
-        return;
-    }
-    e = waiting_add(s, w);
-    if (e) {
-        poll_refuse(call, e);
-        waiting_free(w);
-    }
+    x->call = call;
+    feed_serve_poll(ctx, rpc_call_peer(call), x->poll, poll_until(call, x->poll), poll_answer, x);
 }
 
 /* -- the thread -- */
@@ -318,7 +357,7 @@ static void waiting_return(struct feed_serve *s, struct waiting *w, bool answere
     }
     os_mutex_unlock(s->lock);
     if (answered) {
-        waiting_free(w);
+        mem_free(w);
     }
 }
 
@@ -338,7 +377,7 @@ static void poller_run(void *arg)
             bool may = waiting_may_wait(s, w);
 
             heartbeat_work(&s->round, os_mono_ns());
-            waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may));
+            waiting_return(s, w, poll_try(s, w, may));
         }
         if (os_mono_ns() >= look_ns) {
             subscriptions_expire(s->roster);
@@ -633,8 +672,8 @@ void feed_serve_stop(struct feed_serve *s)
     s->n = 0;
     os_mutex_unlock(s->lock);
     for (size_t i = 0; i < n; i++) {
-        rpc_fail(left[i]->call, RPC_UNAVAILABLE, CROWDED_MS, "the collector is stopping");
-        waiting_free(left[i]);
+        waiting_stop(left[i]);
+        mem_free(left[i]);
     }
 }
 

@@ -22,6 +22,21 @@ NODISCARD enum err feed_serve_create(struct feed_serve **out, struct journal *jo
 void feed_serve_stop(struct feed_serve *s);
 void feed_serve_destroy(struct feed_serve *s); /* the RPC server has stopped; NULL is allowed */
 void feed_serve_methods(struct feed_serve *s, struct rpc_method methods[FEED_METHODS]);
+
+/* How a poll has ended. */
+struct feed_serve_end {
+    enum rpc_code code;                  /* RPC_OK: `reply` is there */
+    uint32_t retry_ms;                   /* when to try again; 0: nothing to say */
+    const struct wire_poll_reply *reply; /* until `done` returns, like `message` */
+    const char *message;
+};
+typedef void (*feed_serve_done)(void *ctx, const struct feed_serve_end *end);
+
+/* One poll for whoever's identity it is: `done` is called once, before this returns or later on the
+ * thread of polls. poll: borrowed until then. until_ns: monotonic, how long it may wait. */
+void feed_serve_poll(struct feed_serve *s, const struct net_identity *who,
+                     const struct wire_poll *poll, int64_t until_ns, feed_serve_done done,
+                     void *ctx);
 /* How long the thread has not come round. Any thread. */
 int64_t feed_serve_stuck_ns(const struct feed_serve *s, int64_t now_ns);
 void feed_serve_wake(void *serve); /* feed_conf.on_updates */
