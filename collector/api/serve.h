@@ -27,8 +27,8 @@ void serve_destroy(struct serve *s); /* the RPC server must have stopped; NULL i
  * serve_methods. */
 void serve_add(struct serve *s, const struct rpc_method *methods, size_t n);
 
-/* One question for whoever's identity it is, as the methods ask it: what the console asks is limited
- * to the same hosts. */
+/* One question for whoever's identity it is, as the methods ask it: what the console asks is
+ * limited to the same hosts. */
 struct serve_answer {
     struct query_answer a;   /* its data belong to the view */
     struct store_view *view; /* or NULL */
