@@ -1,0 +1,208 @@
+/* Questions to the collector: `/api/v1/NAME` of this origin, with the session's key.
+ *
+ *   await start()                  takes the ticket out of the address, or finds out whether the session still holds
+ *   session                        {state: 'in' | 'out', who, why}; who: the answer of `info`
+ *   await ask('top', {by: 'cpu_time', host: ''}, signal) → the answer; parameters that are empty, null or undefined
+ *       are left out
+ *   await askAll('hosts', params, signal) → the answer with the lists of all its pages joined
+ *   logout()                       now() → the collector's time, ms       on(fn) → stop: after each change of session
+ *       or link
+ *   link                           {up: bool, since: ms}: whether the last question was answered at all
+ *   Refusal                        what ask throws: .code, .message, .status, .details; an abort throws AbortError
+ *
+ * At most four questions are under way at once, as the session allows; the rest wait here. 429 and 503 with
+ * Retry-After are asked again, three times. Answers are JSON as docs/console.md has it; `received_ms` is added. */
+import { setting } from './store.js';
+import { nsMs } from './time.js';
+
+const AT_ONCE = 4;
+const TRIES = 3;
+const BASE = '/api/v1/';
+
+export const session = { state: 'out', who: null, why: '' };
+export const link = { up: true, since: 0 };
+let offset_ms = 0;
+let running = 0;
+const waiting = [];
+const listeners = new Set();
+
+export class Refusal extends Error {
+    constructor(code, message, status = 0, details = '') {
+        super(message);
+        Object.assign(this, { code, status, details });
+    }
+}
+
+export const now = () => Date.now() + offset_ms;
+
+export function on(fn) {
+    listeners.add(fn);
+    return () => listeners.delete(fn);
+}
+
+const tell = () => {
+    for (const fn of [...listeners]) fn();
+};
+
+function linkIs(up) {
+    if (link.up !== up) {
+        Object.assign(link, { up, since: Date.now() });
+        tell();
+    }
+}
+
+function sessionIs(state, why = '') {
+    if (session.state !== state || session.why !== why) {
+        Object.assign(session, { state, why });
+        tell();
+    }
+}
+
+function turn(signal) {
+    if (running < AT_ONCE) {
+        running++;
+        return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+        const place = { resolve };
+        waiting.push(place);
+        signal?.addEventListener('abort', () => {
+            const i = waiting.indexOf(place);
+            if (i >= 0) {
+                waiting.splice(i, 1);
+                reject(signal.reason);
+            }
+        });
+    });
+}
+
+function turnEnds() {
+    if (waiting.length) waiting.shift().resolve();
+    else running--;
+}
+
+const pause = (ms, signal) =>
+    new Promise((resolve, reject) => {
+        const timer = setTimeout(resolve, ms);
+        signal?.addEventListener('abort', () => {
+            clearTimeout(timer);
+            reject(signal.reason);
+        });
+    });
+
+export function headers() {
+    const key = setting('key');
+    return { Accept: 'application/json', ...(key ? { 'X-Procfleet-Key': key } : {}) };
+}
+
+export function address(name, params) {
+    const query = Object.entries(params || {})
+        .filter(([, v]) => v !== '' && v !== null && v !== undefined && v !== false)
+        .map(([k, v]) => k + '=' + encodeURIComponent(Array.isArray(v) ? v.join(',') : v === true ? 'yes' : v))
+        .join('&');
+    return BASE + name + (query ? '?' + query : '');
+}
+
+async function once(name, init) {
+    let reply;
+    try {
+        reply = await fetch(name, {
+            cache: 'no-store',
+            credentials: 'same-origin',
+            ...init,
+            headers: { ...headers(), ...init.headers },
+        });
+    } catch (e) {
+        if (init.signal?.aborted) throw e;
+        linkIs(false);
+        throw new Refusal('UNREACHABLE', 'the console does not answer; is procfleet console still running?');
+    }
+    let body = null;
+    try {
+        body = reply.status === 204 ? {} : await reply.json();
+    } catch (e) {
+        if (init.signal?.aborted) throw e;
+    }
+    linkIs(reply.status !== 502 && reply.status !== 503);
+    if (reply.ok && body) return body;
+    const refusal = new Refusal(
+        body?.code || 'UNAVAILABLE',
+        body?.message || `the console answered ${reply.status}`,
+        reply.status,
+        body?.details || '',
+    );
+    refusal.retry_ms = Number(reply.headers.get('Retry-After')) * 1000 || 0;
+    if (reply.status === 401) sessionIs('out', refusal.message);
+    throw refusal;
+}
+
+export async function ask(name, params, signal) {
+    await turn(signal);
+    try {
+        for (let tries = 1; ; tries++) {
+            try {
+                const answer = await once(address(name, params), { signal });
+                answer.received_ms = Date.now();
+                return answer;
+            } catch (e) {
+                if (!(e.retry_ms > 0) || tries >= TRIES) throw e;
+                await pause(Math.min(e.retry_ms, 5000), signal);
+            }
+        }
+    } finally {
+        turnEnds();
+    }
+}
+
+export async function askAll(name, params, signal) {
+    const first = await ask(name, params, signal);
+    for (let page = first; page.more && page.cursor;) {
+        page = await ask(name, { ...params, cursor: page.cursor }, signal);
+        for (const key of ['hosts', 'events', 'infos', 'notes']) {
+            if (Array.isArray(page[key]) && Array.isArray(first[key])) first[key].push(...page[key]);
+        }
+        first.partial ||= page.partial;
+        Object.assign(first, { more: page.more, cursor: page.cursor });
+    }
+    return first;
+}
+
+async function login(ticket) {
+    const made = await once(BASE + 'session', {
+        method: 'POST',
+        body: JSON.stringify({ ticket }),
+        headers: { 'Content-Type': 'application/json' },
+    });
+    setting('key', made.key);
+}
+
+export async function start() {
+    const ticket = /[#&]ticket=([0-9a-f]{32})\b/.exec(location.hash);
+    if (ticket) {
+        history.replaceState(null, '', location.pathname + '#/');
+        try {
+            await login(ticket[1]);
+        } catch (e) {
+            setting('key', null);
+            session.why = e.message;
+            tell();
+            return;
+        }
+    }
+    try {
+        session.who = await ask('info');
+        offset_ms = nsMs(session.who.now_ns) - Date.now();
+        sessionIs('in');
+    } catch (e) {
+        if (e.status !== 401) throw e;
+    }
+}
+
+export async function logout() {
+    try {
+        await once(BASE + 'session', { method: 'DELETE' });
+    } finally {
+        setting('key', null);
+        sessionIs('out', 'You have logged out.');
+    }
+}

@@ -1,0 +1,157 @@
+/* What did not arrive, drawn: the same signs on every canvas.
+ *
+ *   lossRuns(series) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind joined; ms
+ *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null}     where no host had or has data
+ *   drawLoss(ctx, x, y, w, h, ppm, atMost)           hatch, the denser the less arrived; at least 2 px wide
+ *   drawNothing(ctx, x, y, w, h, label)              grey dots, with a label where it fits
+ *   drawPolled(ctx, x, y, w)                         the dotted line of polled starts and ends
+ *   redone()                                         after a change of the scheme: patterns are made anew */
+import { theme } from './colour.js';
+import { clock, nsMs } from './time.js';
+
+const FULL = 1000000;
+const levelOf = (ppm) => (ppm >= 990000 ? 0 : ppm >= 900000 ? 1 : ppm >= 500000 ? 2 : ppm > 0 ? 3 : 4);
+const GAPS = [16, 11, 8, 6, 4.5];
+const FADE = [0.1, 0.2, 0.35, 0.5, 0.6];
+const patterns = new Map();
+
+export const redone = () => patterns.clear();
+
+export function lossRuns(series) {
+    const runs = [];
+    const step = Number(series.step_ns) / 1e6;
+    for (let i = 0; i < series.n; i++) {
+        const ppm = series.present[i];
+        if (ppm === null || ppm >= FULL || (series.hosts_in?.[i] === 0 && ppm === undefined)) continue;
+        const from = series.t0_ms + i * step;
+        const last = runs[runs.length - 1];
+        if (last && Math.abs(last.to - from) < step / 2 && levelOf(last.ppm) === levelOf(ppm)) {
+            last.to = from + step;
+            last.ppm = Math.min(last.ppm, ppm);
+        } else {
+            runs.push({ from, to: from + step, ppm, atMost: Boolean(series.at_most) });
+        }
+    }
+    return runs;
+}
+
+export function holes(series, hosts) {
+    const asked = hosts.filter((h) => !h.forgotten);
+    const step = Number(series.step_ns) / 1e6;
+    const [from, to] = [series.t0_ms, series.t0_ms + series.n * step];
+    const firsts = asked.map((h) => nsMs(h.first_ns)).filter((v) => v > 0);
+    const lasts = asked.map((h) => (h.connected ? Infinity : nsMs(h.last_ns)));
+    const first = firsts.length ? Math.min(...firsts) : NaN;
+    const last = lasts.length ? Math.max(...lasts) : NaN;
+    const ended = asked.length > 0 && asked.every((h) => h.ended);
+    return {
+        before: first > from ? { until: Math.min(first, to), text: `not kept before ${clock(first, 1000)}` } : null,
+        after:
+            last < to && last > 0
+                ? { from: Math.max(last, from), text: `${ended ? 'ended' : 'silent since'} ${clock(last, 1000)}` }
+                : null,
+    };
+}
+
+function tile(name, size, paint) {
+    const ratio = globalThis.devicePixelRatio || 1;
+    const id = name + '@' + ratio;
+    let made = patterns.get(id);
+    if (!made) {
+        const canvas = document.createElement('canvas');
+        canvas.width = canvas.height = Math.max(2, Math.round(size * ratio));
+        const c = canvas.getContext('2d');
+        c.scale(canvas.width / size, canvas.width / size);
+        paint(c);
+        made = { canvas, scale: size / canvas.width };
+        patterns.set(id, made);
+    }
+    return made;
+}
+
+function fillTile(ctx, made, x, y, w, h) {
+    const pattern = ctx.createPattern(made.canvas, 'repeat');
+    pattern.setTransform(new DOMMatrix().scale(made.scale));
+    ctx.fillStyle = pattern;
+    ctx.fillRect(x, y, w, h);
+}
+
+export function drawLoss(ctx, x, y, w, h, ppm, atMost) {
+    if (w < 2) [x, w] = [x - (2 - w) / 2, 2];
+    const level = levelOf(ppm);
+    const t = theme();
+    const gap = GAPS[level];
+    ctx.save();
+    ctx.globalAlpha = FADE[level];
+    ctx.fillStyle = t.ground;
+    ctx.fillRect(x, y, w, h);
+    ctx.globalAlpha = 0.1;
+    ctx.fillStyle = t.hatch;
+    ctx.fillRect(x, y, w, h);
+    ctx.globalAlpha = w < 4 ? 0.9 : 0.75;
+    if (w < 4) {
+        ctx.fillRect(x, y, w, h);
+    } else {
+        fillTile(
+            ctx,
+            tile(`loss${level}${atMost}`, gap, (c) => {
+                c.strokeStyle = t.hatch;
+                c.lineWidth = 1.1;
+                c.beginPath();
+                for (const o of [-gap, 0, gap]) {
+                    c.moveTo(o - 1, gap + 1);
+                    c.lineTo(o + gap + 1, -1);
+                    if (atMost) {
+                        c.moveTo(o - 1, -1);
+                        c.lineTo(o + gap + 1, gap + 1);
+                    }
+                }
+                c.stroke();
+            }),
+            x,
+            y,
+            w,
+            h,
+        );
+    }
+    ctx.restore();
+}
+
+export function drawNothing(ctx, x, y, w, h, label) {
+    if (w <= 0) return;
+    const t = theme();
+    ctx.save();
+    fillTile(
+        ctx,
+        tile('dots', 5, (c) => {
+            c.fillStyle = t.faint;
+            c.fillRect(2, 2, 1, 1);
+        }),
+        x,
+        y,
+        w,
+        h,
+    );
+    ctx.font = '11px system-ui, sans-serif';
+    const wide = label ? ctx.measureText(label).width : 0;
+    if (label && wide + 14 < w && h > 18) {
+        const left = Math.round(x + (w - wide) / 2);
+        ctx.fillStyle = t.ground;
+        ctx.fillRect(left - 5, y + h / 2 - 9, wide + 10, 18);
+        ctx.fillStyle = t.dim;
+        ctx.textBaseline = 'middle';
+        ctx.fillText(label, left, y + h / 2);
+    }
+    ctx.restore();
+}
+
+export function drawPolled(ctx, x, y, w) {
+    ctx.save();
+    ctx.strokeStyle = theme().dim;
+    ctx.setLineDash([2, 3]);
+    ctx.beginPath();
+    ctx.moveTo(x, y);
+    ctx.lineTo(x + w, y);
+    ctx.stroke();
+    ctx.restore();
+}

@@ -1,0 +1,354 @@
+/* Fleet: who is there, who is busy, what is missing. Heat of the last two hours for the rows in sight only. */
+import { el, put } from '../el.js';
+import { bytes, count, NONE, percent, ppm } from '../format.js';
+import { strip } from '../heat.js';
+import { keys } from '../keys.js';
+import { panel } from '../panel.js';
+import { table } from '../table.js';
+import { clock, nsMs, short } from '../time.js';
+
+const SOON_MS = 14 * 86400e3;
+const RECENT = 10;
+
+const STATES = [
+    ['revoked', '⊘', 'bad'],
+    ['forgotten', '–', 'dim'],
+    ['connected', '●', 'good'],
+    ['ended', '■', 'dim'],
+];
+
+function stateOf(host) {
+    const found = STATES.find(([key]) => host[key]);
+    const [name, sign, kind] = found || ['silent', '○', 'warn'];
+    return { name: name === 'connected' && host.replay ? 'replay' : name, sign, kind };
+}
+
+const mean = (values) => {
+    let [sum, n] = [0, 0];
+    for (const v of values) if (v !== null && v !== undefined) [sum, n] = [sum + v, n + 1];
+    return n ? sum / n : null;
+};
+
+/* Globs as the command line has them; without a sign, what begins so. */
+export function matcher(text) {
+    const words = text
+        .split(/[\s,]+/)
+        .filter(Boolean)
+        .map((w) => (/[*?]/.test(w) ? w : w + '*'))
+        .map(
+            (w) =>
+                new RegExp(
+                    '^' +
+                        w
+                            .replace(/[.+^${}()|[\]\\]/g, '\\$&')
+                            .replace(/\*/g, '.*')
+                            .replace(/\?/g, '.') +
+                        '$',
+                    'i',
+                ),
+        );
+    return (name) => words.length === 0 || words.some((w) => w.test(name));
+}
+
+function open(root, app) {
+    const filter = el('input', {
+        type: 'search',
+        placeholder: 'filter: web-* db?',
+        'aria-label': 'Filter hosts',
+        size: '22',
+        value: app.state().q,
+        spellcheck: 'false',
+        oninput: () => app.set({ q: filter.value.trim() }, { replace: true }),
+    });
+    const facts = el('div.facts', { 'aria-label': 'The fleet' });
+    root.append(facts);
+    const p = panel(root, { title: 'Hosts', tools: [filter], height: '20rem' });
+    let rows = [];
+    let heatWidth = 240;
+
+    const clockText = (h) => {
+        const off = nsMs(h.offset_ns);
+        if (Number.isNaN(off)) return NONE;
+        return (
+            (off < 0 ? '−' : '+') +
+            (Math.abs(off) / 1000).toFixed(2) +
+            ' s' +
+            (h.offset_error_ns === null ? ' ±?' : Math.abs(off) >= 1000 ? ` ±${short(nsMs(h.offset_error_ns))}` : '')
+        );
+    };
+    const certificate = (h) => {
+        const left = nsMs(h.not_after_ns) - app.now();
+        if (Number.isNaN(left)) return NONE;
+        const words = left < 0 ? 'ended' : short(left).replace(/ \d+ h$/, '');
+        return left < SOON_MS ? el('b.bad', null, words + ' !') : words;
+    };
+    const lastText = (row) => (row.state.name === 'silent' ? `since ${clock(nsMs(row.h.last_ns), 1000)}` : '');
+    const strips = (values, max, text) => (row) =>
+        row[values]
+            ? strip(row[values], { present: row.present, max: max(row), width: heatWidth, label: text(row) })
+            : el('span.dim', null, NONE);
+    const wide = (n) =>
+        strips(
+            'cpu',
+            (row) => (row.h.cpus || 1) * 100,
+            (row) => `CPU of the last two hours: ${percent(n(row))} of ${row.h.cpus} CPUs now`,
+        );
+
+    const columns = [
+        {
+            key: 'host',
+            title: 'HOST',
+            wide: true,
+            cell: (row) => el('a', { href: app.link({ view: 'h', args: [row.h.name] }) }, row.h.name),
+            sort: (row) => row.h.name,
+            plain: (row) => row.h.name,
+        },
+        {
+            key: 'state',
+            title: 'STATE',
+            width: '13ch',
+            sort: (row) => row.state.name,
+            plain: (row) => row.state.name,
+            cell: (row) =>
+                el(
+                    'span',
+                    null,
+                    el(`span.${row.state.kind}`, { 'aria-hidden': true }, row.state.sign),
+                    ' ',
+                    row.state.name,
+                    row.h.clones
+                        ? el(
+                              'b.bad',
+                              { title: 'more than one machine reports under this identity' },
+                              ` ×${row.h.clones + 1}`,
+                          )
+                        : '',
+                ),
+        },
+        { key: 'since', title: '', width: '14ch', cell: lastText },
+        {
+            key: 'cpu',
+            title: 'CPU, last 2 h',
+            width: '256px',
+            hint: 'a column is 30 s, as dark as all CPUs of the host are busy',
+            cell: wide((row) => row.now),
+            sort: (row) => row.now && row.now / (row.h.cpus || 1),
+            down: true,
+            plain: (row) => row.now,
+        },
+        {
+            key: 'now',
+            title: 'CPU',
+            width: '9ch',
+            right: true,
+            cell: (row) => percent(row.now),
+            sort: (row) => row.now,
+            hint: 'the newest 30 s, in percent of one CPU',
+        },
+        {
+            key: 'change',
+            title: 'CHANGE',
+            width: '10ch',
+            right: true,
+            sort: (row) => (row.change === null ? null : Math.abs(row.change)),
+            cell: (row) => (row.change === null ? NONE : (row.change < 0 ? '−' : '+') + percent(Math.abs(row.change))),
+            hint: 'mean CPU of the last 5 minutes less that of the two hours before',
+        },
+        {
+            key: 'mem',
+            title: 'MEMORY',
+            width: '10ch',
+            right: true,
+            cell: (row) => bytes(row.memory),
+            sort: (row) => row.memory,
+        },
+        {
+            key: 'proc',
+            title: 'PROC',
+            width: '8ch',
+            right: true,
+            cell: (row) => count(row.h.processes),
+            sort: (row) => row.h.processes,
+        },
+        {
+            key: 'cover',
+            title: 'COVER',
+            width: '10ch',
+            right: true,
+            sort: (row) => row.cover,
+            cell: (row) => (row.cover === null ? NONE : el(row.cover < 1e6 ? 'b.warn' : 'span', null, ppm(row.cover))),
+            hint: 'what of the range arrived',
+            plain: (row) => ppm(row.cover),
+        },
+        {
+            key: 'clock',
+            title: 'CLOCK',
+            width: '12ch',
+            right: true,
+            cell: (row) => clockText(row.h),
+            sort: (row) => Math.abs(nsMs(row.h.offset_ns)),
+            hint: 'how far the host’s clock is ahead of the collector’s',
+        },
+        {
+            key: 'cert',
+            title: 'CERT',
+            width: '9ch',
+            right: true,
+            cell: (row) => certificate(row.h),
+            sort: (row) => nsMs(row.h.not_after_ns),
+        },
+        {
+            key: 'source',
+            title: 'SOURCE',
+            width: '14ch',
+            cell: (row) => [row.h.source, row.h.polled ? ' polled' : ''].join(''),
+            sort: (row) => row.h.source,
+            cut: true,
+        },
+    ];
+    const t = table(p.body, {
+        label: 'Hosts',
+        columns,
+        key: (row) => row.h.id,
+        sort: app.state().sort || 'host',
+        height: 'calc(100vh - 13rem)',
+        onSort: (sort) => app.set({ sort }, { replace: true }),
+        onSelect: (row, id) => {
+            app.set({ sel: id }, { replace: true });
+            app.say(`${row.h.name}, ${row.state.name}, CPU ${percent(row.now)}, ${count(row.h.processes)} processes`);
+        },
+        onOpen: (row) => app.set({ view: 'h', args: [row.h.name] }),
+    });
+
+    function filtered() {
+        const fits = matcher(app.state().q);
+        const some = rows.filter((row) => fits(row.h.name));
+        p.note(
+            some.length === rows.length ? `${count(rows.length)}` : `${count(some.length)} of ${count(rows.length)}`,
+        );
+        t.rows(some);
+        t.select(app.state().sel || null);
+    }
+
+    function hosts(answer) {
+        const old = new Map(rows.map((row) => [row.h.id, row]));
+        rows = answer.hosts.map((h) => ({
+            cpu: null,
+            present: null,
+            now: null,
+            memory: null,
+            change: null,
+            cover: null,
+            ...old.get(h.id),
+            h,
+            state: stateOf(h),
+        }));
+        filtered();
+    }
+
+    const by = (list) => new Map(list.map((row) => [row.h.name, row]));
+
+    function pulse(answer) {
+        const known = by(rows);
+        answer.series.groups.forEach((g, i) => {
+            const row = known.get(g.label);
+            if (!row) return;
+            row.cpu = g.columns.cpu_percent?.avg || null;
+            row.present = answer.series.present_by_host?.[i] || null;
+            const some = (row.cpu || []).filter((v) => v !== null);
+            row.now = some.length ? some[some.length - 1] : null;
+            const before = mean(some.slice(0, -RECENT));
+            row.change = before === null || some.length < 2 * RECENT ? null : mean(some.slice(-RECENT)) - before;
+            const memory = (g.columns.working_set_size?.avg || []).filter((v) => v !== null);
+            row.memory = memory.length ? memory[memory.length - 1] : null;
+        });
+        filtered();
+    }
+
+    function arrived(answer) {
+        const ids = new Map(rows.map((row) => [row.h.id, row]));
+        for (const c of answer.coverage.hosts || []) {
+            const row = ids.get(answer.hosts[c.host]?.id);
+            if (row) row.cover = c.missing ? 0 : c.ppm;
+        }
+        app.cover(answer);
+        t.redraw();
+    }
+
+    const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);
+
+    function overview(answer) {
+        const o = answer.overview;
+        const busy = rows.reduce((sum, row) => sum + (row.now || 0), 0);
+        const cpus = rows.reduce((sum, row) => sum + (row.h.cpus || 0), 0);
+        put(
+            facts,
+            fact('hosts', el('b', null, count(o.hosts))),
+            fact('connected', count(o.connected)),
+            fact('silent', el(o.silent ? 'b.warn' : 'span', null, count(o.silent))),
+            o.clones ? fact('clones', el('b.bad', null, count(o.clones))) : null,
+            fact('processes', count(o.processes)),
+            cpus ? fact('CPU', `${percent(busy / cpus)} of ${count(cpus)} CPUs`) : null,
+            o.total_bytes !== undefined && o.ceiling_bytes
+                ? fact(
+                      'store',
+                      `${bytes(o.total_bytes)} of ${bytes(o.ceiling_bytes)}`,
+                      o.next_tier ? `, next: ${o.next_tier} in ${short(Number(o.next_in_ns) / 1e6)}` : '',
+                  )
+                : null,
+        );
+    }
+
+    async function update(changed) {
+        if (changed?.size && [...changed].every((key) => ['q', 'sel', 'sort'].includes(key))) {
+            if (changed.has('q')) filtered();
+            if (changed.has('sel')) t.select(app.state().sel || null);
+            return;
+        }
+        const host = app.state().host;
+        const asked = await p.load((signal) => app.askAll('hosts', { host }, signal), hosts, {
+            empty: (answer) =>
+                answer.hosts.length
+                    ? null
+                    : host
+                      ? {
+                            text: `No host is named ${host}.`,
+                            offers: [{ text: 'Show all hosts', run: () => app.set({ host: null }) }],
+                        }
+                      : {
+                            text: 'No host has reported yet. Enrol one with a token of procfleet-collector pki.',
+                        },
+        });
+        if (!asked) return;
+        const also = (name, params, draw) =>
+            app.ask(name, params).then(draw, (e) => {
+                if (!e.code) throw e;
+                p.note(`${count(rows.length)} · ${name}: ${e.message}`);
+            });
+        await also('pulse', { host }, pulse);
+        await Promise.all([also('overview', { host, last: '15m' }, overview), also('coverage', app.params(), arrived)]);
+    }
+
+    const stop = keys({
+        Enter: [
+            'open the host',
+            () => {
+                const row = t.shown().find((r) => r.h.id === t.selected());
+                if (!row) return false;
+                return app.set({ view: 'h', args: [row.h.name] });
+            },
+            'selection',
+        ],
+        ArrowDown: ['next row', () => t.grid.focus(), 'selection'],
+    });
+    return {
+        update,
+        close() {
+            stop();
+            p.close();
+            t.close();
+        },
+    };
+}
+
+export default { view: '', key: '1', title: 'Fleet', uses: ['host', 'range'], open };
