@@ -334,6 +334,34 @@ enum err query_cover_scan(struct query *q, const struct query_span *s, struct qu
     return e;
 }
 
+enum err query_cover_host(struct query *q, struct query_span *s, struct wire_coverage *c,
+                          const struct query_ledger *l)
+{
+    const struct query_cover *known = &q->covers[s - q->spans];
+    struct wire_loss_span *spans = arena_array(&q->out->memory, l->n_spans, sizeof *spans);
+
+    if (!spans) {
+        return ERR_FULL;
+    }
+    memcpy(spans, l->spans, l->n_spans * sizeof *spans);
+    *c = (struct wire_coverage){.since_ns = s->since_ns,
+                                .until_ns = s->until_ns,
+                                .ppm = query_scan_unread_ppm(q, s),
+                                .at_most = l->at_most || known->unread,
+                                .missing = known->missing,
+                                .ticks = l->ticks,
+                                .lost_ticks = l->lost_ticks,
+                                .events = l->events,
+                                .lost_events = l->lost_events,
+                                .lost_rows = l->lost_rows,
+                                .missing_batches = l->missing_batches,
+                                .n_spans = l->n_spans,
+                                .spans = spans};
+    c->has_ticks = query_ledger_ticks(l, &c->ticks_ppm);
+    c->has_events = query_ledger_events(l, &c->events_ppm);
+    return query_host_index(q, s, &c->host);
+}
+
 /* -- the question -- */
 
 #define STAGE_BYTES 64 /* of a row on the wire, from above */
@@ -452,34 +480,6 @@ static enum err stages_add(struct query *q, const struct query_span *s, struct w
     return e;
 }
 
-static enum err coverage_host(struct query *q, struct query_span *s, struct wire_coverage *c,
-                              const struct query_ledger *l)
-{
-    const struct query_cover *known = &q->covers[s - q->spans];
-    struct wire_loss_span *spans = arena_array(&q->out->memory, l->n_spans, sizeof *spans);
-
-    if (!spans) {
-        return ERR_FULL;
-    }
-    memcpy(spans, l->spans, l->n_spans * sizeof *spans);
-    *c = (struct wire_coverage){.since_ns = s->since_ns,
-                                .until_ns = s->until_ns,
-                                .ppm = query_scan_unread_ppm(q, s),
-                                .at_most = l->at_most || known->unread,
-                                .missing = known->missing,
-                                .ticks = l->ticks,
-                                .lost_ticks = l->lost_ticks,
-                                .events = l->events,
-                                .lost_events = l->lost_events,
-                                .lost_rows = l->lost_rows,
-                                .missing_batches = l->missing_batches,
-                                .n_spans = l->n_spans,
-                                .spans = spans};
-    c->has_ticks = query_ledger_ticks(l, &c->ticks_ppm);
-    c->has_events = query_ledger_events(l, &c->events_ppm);
-    return query_host_index(q, s, &c->host);
-}
-
 static size_t coverage_bytes(const struct query *q, const struct query_ledger *l)
 {
     return (l->n_spans + 3 + (q->ask->stages ? OWN_ROWS + l->n_counts : 0)) * STAGE_BYTES;
@@ -503,7 +503,7 @@ static enum err coverage_add(struct query *q, size_t i, struct wire_coverage *al
         query_more(q, &key);
         return ERR_END;
     }
-    e = coverage_host(q, s, &all[q->out->data.n_coverage], l);
+    e = query_cover_host(q, s, &all[q->out->data.n_coverage], l);
     if (!e) {
         e = stages_add(q, s, &all[q->out->data.n_coverage], l);
     }

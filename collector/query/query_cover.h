@@ -10,4 +10,8 @@
 NODISCARD enum err query_cover_scan(struct query *q, const struct query_span *s,
                                     struct query_ledger *out);
 
+/* The span's entry in the answer, without stages. Errors: ERR_FULL, ERR_NOMEM */
+NODISCARD enum err query_cover_host(struct query *q, struct query_span *s, struct wire_coverage *c,
+                                    const struct query_ledger *l);
+
 #endif

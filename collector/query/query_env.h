@@ -24,7 +24,8 @@
     X(COVERAGE, coverage)   \
     X(TREE, tree)           \
     X(OVERVIEW, overview)   \
-    X(SERIES, series)
+    X(SERIES, series)       \
+    X(LIFETIMES, lifetimes)
 
 #define QUERY_KIND(kind, name) QUERY_##kind,
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };

@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "collector/query/query_buckets.h"
 #include "collector/query/query_cover.h"
 #include "collector/query/query_history.h"
 #include "collector/query/query_ledger.h"
@@ -29,9 +30,7 @@
 #include "collector/query/query_top.h"
 #include "common/wire/wire_series.h"
 
-#define SERIES_LIMIT    10u
-#define SERIES_BUCKETS  60u
-#define SERIES_STEP_MAX (INT64_C(36525) * 86400 * CLK_S)
+#define SERIES_LIMIT 10u
 
 static const uint8_t series_metrics[] = {M_CPU_PERCENT};
 
@@ -45,142 +44,13 @@ struct series {
     struct query *q;
     struct wire_series *out;
     struct wire_series_column *columns; /* out's, being filled */
-    uint32_t *present, *hosts_in;       /* likewise; present counts ns until the end */
-    double *wanted_ns, *there_ns;       /* of all hosts, for each bucket */
-    struct series_part *parts;          /* of the host that is read */
-    uint32_t *touched;                  /* those of them that are not zero */
+    uint32_t *hosts_in;                 /* likewise */
+    struct query_buckets axis;
+    struct series_part *parts; /* of the host that is read */
+    uint32_t *touched;         /* those of them that are not zero */
     size_t n_touched;
     uint64_t *ticks; /* of the host in each bucket */
 };
-
-/* -- buckets -- */
-
-static int64_t series_floor(int64_t ns, int64_t step_ns)
-{
-    int64_t rest = ns % step_ns;
-
-    return ns - rest - (rest < 0 ? step_ns : 0);
-}
-
-static int64_t series_ceil(int64_t ns, int64_t step_ns)
-{
-    int64_t floor = series_floor(ns, step_ns);
-
-    return floor == ns ? ns : clk_add(floor, step_ns);
-}
-
-/* From the first to the last moment of all spans. */
-static void series_window(const struct query *q, int64_t *since_ns, int64_t *until_ns)
-{
-    *since_ns = INT64_MAX;
-    *until_ns = INT64_MIN;
-    for (size_t i = 0; i < q->n_spans; i++) {
-        *since_ns = q->spans[i].since_ns < *since_ns ? q->spans[i].since_ns : *since_ns;
-        *until_ns = q->spans[i].until_ns > *until_ns ? q->spans[i].until_ns : *until_ns;
-    }
-}
-
-static uint64_t series_count(int64_t since_ns, int64_t until_ns, int64_t step_ns)
-{
-    return (uint64_t)clk_sub(series_ceil(until_ns, step_ns), series_floor(since_ns, step_ns)) /
-           (uint64_t)step_ns;
-}
-
-/* The smallest of the usual steps that needs no more buckets than asked for. */
-static int64_t series_step(const struct query *q, int64_t since_ns, int64_t until_ns)
-{
-    static const int64_t seconds[] = {1,    2,    5,     10,    30,     60,      300,     600,
-                                      1800, 3600, 21600, 86400, 604800, 2592000, 31536000};
-    uint32_t buckets = q->ask->buckets ? q->ask->buckets : SERIES_BUCKETS;
-
-    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
-        if (series_count(since_ns, until_ns, seconds[i] * CLK_S) <= buckets) {
-            return seconds[i] * CLK_S;
-        }
-    }
-    return clk_sub(until_ns, since_ns) / buckets + CLK_S;
-}
-
-/* Windows that hang on each host's newest data become one that hangs on the newest of all, but for
- * recordings that have ended and clocks that are ahead: a host that fell silent days ago shall not
- * make buckets of hours. */
-static void series_join_windows(const struct query *q)
-{
-    int64_t until_ns = INT64_MIN;
-
-    for (size_t i = 0; i < q->n_spans; i++) {
-        const struct query_span *s = &q->spans[i];
-        bool ahead = s->until_ns > clk_add(q->env->now_ns, CLK_S);
-
-        if (s->anchored && !s->over && !ahead && s->until_ns > until_ns) {
-            until_ns = s->until_ns;
-        }
-    }
-    for (size_t i = 0; until_ns != INT64_MIN && i < q->n_spans; i++) {
-        struct query_span *s = &q->spans[i];
-
-        if (s->anchored) {
-            s->since_ns = clk_add(s->since_ns, clk_sub(until_ns, s->until_ns));
-            s->until_ns = until_ns;
-        }
-    }
-}
-
-/* Sets step and window; spans are extended to whole buckets where the question set their ends, but
- * not beyond now. */
-static enum err series_axis(struct series *x)
-{
-    struct query *q = x->q;
-    int64_t since_ns, until_ns;
-    uint64_t n;
-
-    if (q->ask->buckets > WIRE_BUCKETS_MAX) {
-        return errmsg_set(q->why, ERR_INVALID, "at most %u buckets", WIRE_BUCKETS_MAX);
-    }
-    series_join_windows(q);
-    series_window(q, &since_ns, &until_ns);
-    if (!q->n_spans || since_ns >= until_ns) {
-        return ERR_OK;
-    }
-    if (q->ask->step_ns > SERIES_STEP_MAX || since_ns < INT64_MIN / 4 || until_ns > INT64_MAX / 2) {
-        return errmsg_set(q->why, ERR_INVALID, "the window or the step is out of range");
-    }
-    x->out->step_ns = q->ask->step_ns ? q->ask->step_ns : series_step(q, since_ns, until_ns);
-    n = series_count(since_ns, until_ns, x->out->step_ns);
-    if (n > WIRE_BUCKETS_MAX) {
-        return errmsg_set(q->why, ERR_INVALID,
-                          "the window has %llu steps of that length, at most %u are answered: ask "
-                          "for a longer step or a shorter window",
-                          (unsigned long long)n, WIRE_BUCKETS_MAX);
-    }
-    for (size_t i = 0; i < q->n_spans; i++) {
-        struct query_span *s = &q->spans[i];
-
-        s->since_ns = series_floor(s->since_ns, x->out->step_ns);
-        if (q->ask->until_ns) {
-            int64_t end_ns = series_ceil(s->until_ns, x->out->step_ns);
-            int64_t now_ns = q->env->now_ns > s->until_ns ? q->env->now_ns : s->until_ns;
-
-            s->until_ns = end_ns < now_ns ? end_ns : now_ns;
-        }
-    }
-    x->out->t0_ns = series_floor(since_ns, x->out->step_ns);
-    x->out->n_buckets = (uint32_t)n;
-    query_known(q);
-    return ERR_OK;
-}
-
-/* The part of bucket b that lies in [since, until), ns. */
-static int64_t series_overlap(const struct series *x, uint32_t b, int64_t since_ns,
-                              int64_t until_ns)
-{
-    int64_t first = clk_add(x->out->t0_ns, (int64_t)b * x->out->step_ns);
-    int64_t last = clk_add(first, x->out->step_ns);
-
-    first = since_ns > first ? since_ns : first;
-    last = until_ns < last ? until_ns : last;
-    return last > first ? last - first : 0;
-}
 
 /* -- values -- */
 
@@ -277,60 +147,6 @@ static enum err series_step_add(void *ctx, const struct query_step *step)
     return ERR_OK;
 }
 
-/* -- what of each bucket arrived -- */
-
-/* How much of a span of loss is lost, 0 to 1. */
-static double series_density(const struct query_ledger *l, const struct wire_loss_span *lost,
-                             int64_t length_ns)
-{
-    double share = 1;
-
-    if (lost->ticks && l->period_ns > 0) {
-        share = (double)lost->ticks * (double)l->period_ns / (double)length_ns;
-    } else if (lost->events && l->until_ns > l->since_ns) {
-        double expected =
-            (double)l->events * (double)length_ns / (double)clk_sub(l->until_ns, l->since_ns);
-
-        share = (double)lost->events / ((double)lost->events + expected);
-    }
-    return share < 1 ? share : 1;
-}
-
-/* As Coverage counts: a window that hangs on the newest data may begin before the first. */
-static void series_present(struct series *x, const struct query_span *s,
-                           const struct query_ledger *l)
-{
-    int64_t period = l->period_ns > 0 ? l->period_ns : 1;
-    int64_t end_ns = clk_add(s->about->last_ns, period);
-
-    for (uint32_t b = 0; b < x->out->n_buckets; b++) {
-        bool late = s->anchored && s->about->first_ns > s->since_ns;
-        int64_t since = late ? s->about->first_ns : s->since_ns;
-        int64_t from = s->about->first_ns > since ? s->about->first_ns : since;
-        int64_t wanted = series_overlap(x, b, since, s->until_ns);
-        int64_t there = series_overlap(x, b, from, end_ns < s->until_ns ? end_ns : s->until_ns);
-
-        if (!wanted || (s->over && !there)) {
-            continue; /* of a recording that ended nothing is expected */
-        }
-        for (size_t k = 0; there > 0 && k < l->n_spans; k++) {
-            const struct wire_loss_span *lost = &l->spans[k];
-            int64_t least = clk_add(lost->first_ns, period);
-            int64_t last = lost->last_ns > least ? lost->last_ns : least;
-            int64_t here = series_overlap(x, b, lost->first_ns, last);
-
-            if (here) {
-                bool empty = !x->ticks[b] && period / 2 <= x->out->step_ns;
-                double share = series_density(l, lost, clk_sub(last, lost->first_ns));
-
-                there = empty ? 0 : there - (int64_t)((double)here * share + 0.5);
-            }
-        }
-        x->wanted_ns[b] += (double)(s->over ? there > 0 ? there : 0 : wanted);
-        x->there_ns[b] += (double)(there > 0 ? there : 0);
-    }
-}
-
 /* -- hosts -- */
 
 /* The host's value of one bucket. */
@@ -350,7 +166,7 @@ static int64_t series_part_value(const struct series *x, const struct query_span
     if (x->q->out->data.metrics[i] != M_CPU_PERCENT) {
         return p->sum;
     }
-    length = series_overlap(x, b, s->since_ns, s->until_ns);
+    length = query_buckets_overlap(&x->axis, b, s->since_ns, s->until_ns);
     if (period_ns > 0) { /* in a window's last bucket: what a tick is about began before it */
         bool full = x->ticks[b] >= (uint64_t)(x->out->step_ns / period_ns);
         int64_t ticks_ns = full ? x->out->step_ns : (int64_t)x->ticks[b] * period_ns;
@@ -382,7 +198,7 @@ static enum err series_host_done(void *ctx, const struct query_span *s)
     for (uint32_t b = 0; b < x->out->n_buckets; b++) {
         x->hosts_in[b] += x->ticks[b] > 0;
     }
-    series_present(x, s, &ledger);
+    query_buckets_cover(&x->axis, s, &ledger, x->ticks);
     memset(x->ticks, 0, x->out->n_buckets * sizeof *x->ticks);
     return ERR_OK;
 }
@@ -405,15 +221,11 @@ static enum err series_room(struct series *x)
                           groups, q->out->data.n_metrics, n, WIRE_SERIES_VALUES_MAX);
     }
     x->columns = arena_array(a, columns, sizeof *x->columns);
-    x->present = arena_array(a, n, sizeof *x->present);
     x->hosts_in = arena_array(a, n, sizeof *x->hosts_in);
-    x->wanted_ns = arena_array(a, n, sizeof *x->wanted_ns);
-    x->there_ns = arena_array(a, n, sizeof *x->there_ns);
     x->ticks = arena_array(a, n, sizeof *x->ticks);
     x->parts = arena_array(a, columns * n, sizeof *x->parts);
     x->touched = arena_array(a, columns * n, sizeof *x->touched);
-    if (!x->columns || !x->present || !x->hosts_in || !x->wanted_ns || !x->there_ns || !x->ticks ||
-        !x->parts || !x->touched) {
+    if (!x->columns || !x->hosts_in || !x->ticks || !x->parts || !x->touched) {
         return ERR_FULL;
     }
     for (size_t i = 0; i < columns; i++) {
@@ -455,16 +267,12 @@ static void series_end(struct series *x)
     uint8_t n_metrics = x->q->out->data.n_metrics;
     bool rest = false;
 
-    for (uint32_t b = 0; b < x->out->n_buckets; b++) {
-        double share = x->wanted_ns[b] > 0 ? x->there_ns[b] / x->wanted_ns[b] : 1;
-
-        x->present[b] = (uint32_t)(share * QUERY_PPM); /* down: 100 % is said of all alone */
-    }
+    query_buckets_end(&x->axis);
     for (unsigned i = 0; i < n_metrics; i++) {
         rest |= !series_column_is_empty(x, &x->columns[rows * n_metrics + i]);
     }
     x->out->hosts_asked = (uint32_t)x->q->n_spans;
-    x->out->present = x->present;
+    x->out->present = x->axis.present;
     x->out->hosts_in = x->hosts_in;
     x->out->n_groups = rows + rest;
     x->out->columns = x->columns;
@@ -490,7 +298,10 @@ enum err query_series(struct query *q)
         return e ? e : ERR_NOMEM;
     }
     *x.out = (struct wire_series){0};
-    e = series_axis(&x);
+    e = query_buckets_plan(&x.axis, q);
+    x.out->t0_ns = x.axis.t0_ns;
+    x.out->step_ns = x.axis.step_ns;
+    x.out->n_buckets = x.axis.n;
     if (!e) {
         if (series_is_gauge(&x, 0) && ask.by == WIRE_BY_USUAL) {
             ask.by = WIRE_BY_AVG; /* not of who lives at the end alone */

@@ -294,6 +294,17 @@ enum err query_table_get(struct query_table *t, const struct uuid *boot, struct 
     return e ? e : inst_get(t, &k, inst);
 }
 
+struct query_inst *query_table_find(const struct query_table *t, const struct uuid *boot,
+                                    struct proc_id id)
+{
+    struct look k = {.id = id};
+
+    while (k.boot < t->n_boots && !boot_is(t, k.boot, boot)) {
+        k.boot++;
+    }
+    return k.boot < t->n_boots ? *slot_find(t->slots, t->cap, &k) : NULL;
+}
+
 static enum err folded_get(struct query_table *t, const struct store_cell_row *row,
                            struct query_inst **inst)
 {

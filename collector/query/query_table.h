@@ -100,6 +100,10 @@ NODISCARD enum err query_table_fill(struct query_table *t, const struct query_sp
 NODISCARD enum err query_table_get(struct query_table *t, const struct uuid *boot,
                                    struct proc_id id, struct query_inst **inst);
 
+/* NULL: it is not there. */
+struct query_inst *query_table_find(const struct query_table *t, const struct uuid *boot,
+                                    struct proc_id id);
+
 /* Whether it lives at the window's end, as far as is known. */
 bool query_table_lives(const struct query_table *t, const struct query_inst *inst);
 

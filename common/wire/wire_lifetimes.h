@@ -20,6 +20,8 @@ enum wire_life_flag {
     WIRE_LIFE_END_INFERRED = 1 << 0,  /* it ended at this time or before, seen by comparison */
     WIRE_LIFE_START_UNKNOWN = 1 << 1, /* it began at start_us or before */
     WIRE_LIFE_CPU_EXACT = 1 << 2,     /* cpu_us is exact up to its end, not to the last sample */
+    WIRE_LIFE_END_UNKNOWN = 1 << 3,   /* it ended; life_us reaches to its last sample, or is
+                                         WIRE_LIFE_UNKNOWN where there is none */
 };
 
 struct wire_lifetimes_image {

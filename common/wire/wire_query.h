@@ -19,6 +19,7 @@
 #define RPC_QUERY_TREE        "procfleet.v1.Query/Tree"
 #define RPC_QUERY_OVERVIEW    "procfleet.v1.Query/Overview"
 #define RPC_QUERY_SERIES      "procfleet.v1.Query/Series"
+#define RPC_QUERY_LIFETIMES   "procfleet.v1.Query/Lifetimes"
 
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
