@@ -160,6 +160,17 @@ static double buckets_density(const struct query_ledger *l, const struct wire_lo
     return share < 1 ? share : 1;
 }
 
+/* Whether the span of loss has no tick in bucket b: all of them between its ends are lost. */
+static bool buckets_all_lost(const struct query_buckets *x, uint32_t b,
+                             const struct wire_loss_span *lost, int64_t last_ns, int64_t period_ns)
+{
+    int64_t first = clk_add(x->t0_ns, (int64_t)b * x->step_ns);
+    double wanted = (double)clk_sub(last_ns, lost->first_ns) / (double)period_ns - 1;
+
+    return lost->ticks && (double)lost->ticks >= wanted && first > lost->first_ns &&
+           clk_add(first, x->step_ns) <= last_ns;
+}
+
 /* As Coverage counts: a window that hangs on the newest data may begin before the first. */
 void query_buckets_cover(struct query_buckets *x, const struct query_span *s,
                          const struct query_ledger *l, const uint64_t *ticks)
@@ -185,7 +196,8 @@ void query_buckets_cover(struct query_buckets *x, const struct query_span *s,
             int64_t here = query_buckets_overlap(x, b, lost->first_ns, last);
 
             if (here) {
-                bool empty = ticks && !ticks[b] && period / 2 <= x->step_ns;
+                bool none = ticks ? !ticks[b] : buckets_all_lost(x, b, lost, last, period);
+                bool empty = none && period / 2 <= x->step_ns;
                 double share = buckets_density(l, lost, clk_sub(last, lost->first_ns));
 
                 there = empty ? 0 : there - (int64_t)((double)here * share + 0.5);

@@ -396,7 +396,10 @@ static int life_by_start(const void *a, const void *b)
     if (x->span != y->span) {
         return x->span < y->span ? -1 : 1;
     }
-    return x->pid != y->pid ? (x->pid < y->pid ? -1 : 1) : 0;
+    if (x->pid != y->pid) {
+        return x->pid < y->pid ? -1 : 1;
+    }
+    return x->start != y->start ? (x->start < y->start ? -1 : 1) : 0;
 }
 
 /* By identity, of one pid by start. */
@@ -583,8 +586,13 @@ static enum err lives_rows(struct lives *l, struct wire_lifetimes *out, struct s
 static int image_by_told(const void *a, const void *b)
 {
     const struct life_name *x = *(struct life_name *const *)a, *y = *(struct life_name *const *)b;
+    size_t n = x->text.n < y->text.n ? x->text.n : y->text.n;
+    int d = memcmp(x->text.p, y->text.p, n);
 
-    return x->told != y->told ? (x->told > y->told ? -1 : 1) : (x < y ? -1 : 1); /* as they came */
+    if (x->told != y->told) {
+        return x->told > y->told ? -1 : 1;
+    }
+    return d ? d : (x->text.n > y->text.n) - (x->text.n < y->text.n);
 }
 
 static enum err lives_images(struct lives *l, struct wire_lifetimes *out, struct str *names)

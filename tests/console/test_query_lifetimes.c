@@ -126,7 +126,7 @@ static void expect(const struct query_answer *a, const struct want *w)
     assert_int_equal(f->cpu_us[i], w->cpu_us);
     assert_int_equal(f->flags[i], w->flags);
     if (w->parent > 0) {
-        assert_int_in_range(f->parent[i], 1, i);
+        assert_in_range(f->parent[i], 1, i);
         assert_int_equal(f->pid[f->parent[i] - 1], w->parent);
     } else {
         assert_int_equal(f->parent[i], w->parent);
@@ -319,7 +319,7 @@ static void hosts_and_boots_are_told_apart(void **state)
         const struct wire_lifetimes *f = a.data.lifetimes;
 
         if (f->pid[i] == 6) {
-            assert_int_in_range(f->parent[i], 1, i);
+            assert_in_range(f->parent[i], 1, i);
             assert_int_equal(f->host[f->parent[i] - 1], f->host[i]);
         }
     }

@@ -125,7 +125,7 @@ static void scope_hides_other_hosts_from_every_kind_of_query(void **state)
 {
     static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,    QUERY_PROCESSES,
                                             QUERY_HISTORY, QUERY_EVENTS, QUERY_COVERAGE,
-                                            QUERY_TREE,    QUERY_SERIES};
+                                            QUERY_TREE,    QUERY_SERIES, QUERY_LIFETIMES};
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
     struct query_answer a;
@@ -331,9 +331,9 @@ static void a_passed_deadline_ends_the_query(void **state)
 
 static void every_failing_allocation_is_survived(void **state)
 {
-    static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,      QUERY_PROCESSES,
-                                            QUERY_HISTORY, QUERY_EVENTS,   QUERY_COVERAGE,
-                                            QUERY_TREE,    QUERY_OVERVIEW, QUERY_SERIES};
+    static const enum query_kind kinds[] = {
+        QUERY_HOSTS,    QUERY_TOP,  QUERY_PROCESSES, QUERY_HISTORY, QUERY_EVENTS,
+        QUERY_COVERAGE, QUERY_TREE, QUERY_OVERVIEW,  QUERY_SERIES,  QUERY_LIFETIMES};
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
     struct query_env env = {.now_ns = LAB_NS(1000)};

@@ -470,9 +470,9 @@ static void bytes_of(struct buf *out, struct stage *s, enum query_kind kind,
 
 static void sealing_changes_no_answer(void **state)
 {
-    static const enum query_kind kinds[] = {QUERY_HOSTS,  QUERY_TOP,      QUERY_PROCESSES,
-                                            QUERY_EVENTS, QUERY_COVERAGE, QUERY_SERIES,
-                                            QUERY_TREE,   QUERY_TREE};
+    static const enum query_kind kinds[] = {QUERY_HOSTS,     QUERY_TOP,      QUERY_PROCESSES,
+                                            QUERY_EVENTS,    QUERY_COVERAGE, QUERY_SERIES,
+                                            QUERY_LIFETIMES, QUERY_TREE,     QUERY_TREE};
     struct stage s = stage_make(61, TICKS, true);
     struct buf before[COUNT_OF(kinds)], after;
     struct wire_query q = {0};
