@@ -23,8 +23,9 @@ import { busy, block } from './panel.js';
 import * as store from './store.js';
 import { clock, nsMs, parse, RANGES, rfc3339, short, spanMs, spanText } from './time.js';
 import fleet from './views/fleet.js';
+import timeline from './views/timeline.js';
 
-const VIEWS = [fleet];
+const VIEWS = [fleet, timeline];
 const LIVE = '2s';
 const [head, main, foot, live] = ['head', 'main', 'foot', 'say'].map((id) => document.getElementById(id));
 let open = null;

@@ -1,0 +1,651 @@
+/* The timeline as a control: axis and density of starts on top, lanes that scroll, CPU area below, all on one axis.
+ *
+ * plot = lanesPlot({...}); append plot.node, then plot.show({...}).
+ *   colour(name)          CSS colour of an image
+ *   onRange(from, until)  ms since 1970: the user zoomed or panned, and rests
+ *   onBack()              double click
+ *   onSelect(row)         -1: nothing
+ *   tip(what)             text for what hit() found
+ * Drag = zoom in, shift+drag = pan, wheel = zoom at the pointer; over the labels it scrolls.
+ * Nothing is interpolated: what lies outside the range that was asked for is grey, what was lost is hatched, over bars
+ * that are faded there (around a gap only survivors are known). */
+
+import { onScheme, theme } from './colour.js';
+import { el } from './el.js';
+import { drawLoss, drawNothing, drawPolled, redone } from './hatch.js';
+import { draw, drawLabels, hit, pack, padOf, PITCH, rowY } from './lanes.js';
+import { spanText, ticks } from './time.js';
+
+const GUTTER = 150;
+const GUTTER_NARROW = 84;
+const HEAD = 58; /* axis and density of starts */
+const AXIS = 18;
+const FOOT = 84; /* CPU area */
+const REST_MS = 350; /* after the last turn of the wheel */
+const BRUSH_MIN = 5; /* px */
+const SPAN_MIN = 2; /* ms: what one can zoom to */
+const SCALE = 24; /* colours of CPU time and exit codes */
+
+/* A canvas of w × h px, blank; made anew only when its size changes. */
+function size(canvas, w, h) {
+    const ratio = window.devicePixelRatio || 1;
+    const [wide, high] = [Math.round(w * ratio), Math.round(h * ratio)];
+    if (canvas.width !== wide || canvas.height !== high) {
+        canvas.width = wide;
+        canvas.height = high;
+        canvas.style.width = `${w}px`;
+        canvas.style.height = `${h}px`;
+    }
+    const g = canvas.getContext('2d');
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.clearRect(0, 0, w, h);
+    return g;
+}
+
+/* Colours of bars: by image, by CPU time or by exit code. */
+function paintOf(d, by, colour, t) {
+    const of = new Uint16Array(d.n);
+    if (by === 'image') {
+        for (let i = 0; i < d.n; i++) {
+            of[i] = d.name[i];
+        }
+        return { colours: d.names.map(colour), of, group: groupColour(d, d.names.map(colour)) };
+    }
+    const colours = [t.dim];
+    if (by === 'cpu') {
+        for (let k = 0; k < SCALE; k++) {
+            colours.push(`hsl(${220 - (200 * k) / (SCALE - 1)} 70% 45%)`);
+        }
+        for (let i = 0; i < d.n; i++) {
+            const ms = d.cpu[i];
+            /* 0.1 ms to 100 s, by logarithm; grey if not known */
+            of[i] =
+                ms === null
+                    ? 0
+                    : 1 + Math.round((SCALE - 1) * Math.min(1, Math.max(0, (Math.log10(Math.max(ms, 1e-4)) + 1) / 6)));
+        }
+    } else {
+        colours.push(t.dark ? '#5fcf80' : '#1a7f37', t.bad);
+        for (let i = 0; i < d.n; i++) {
+            of[i] = d.exit[i] === null ? 0 : d.failed[i] ? 2 : 1;
+        }
+    }
+    return { colours, of, group: () => t.dim };
+}
+
+function groupColour(d, colours) {
+    return (b) => (b.kind === 'image' ? colours[d.name[(b.rows.length ? b.rows : b.through)[0]]] : '#888');
+}
+
+export function lanesPlot(o) {
+    const canvas = () => el('canvas', { 'aria-hidden': true });
+    const [head, body, foot, over] = [canvas(), canvas(), canvas(), canvas()];
+    const sizer = el('div', { class: 'lanes-sizer' }, body);
+    const scroll = el('div', { class: 'lanes-scroll' }, sizer);
+    const tip = el('div', { class: 'lanes-tip', hidden: true });
+    const node = el(
+        'div',
+        {
+            class: 'lanes',
+            tabindex: '0',
+            role: 'application',
+            'aria-label': 'Timeline of processes. Arrows move from bar to bar, Enter opens, f fits, 0 goes back.',
+        },
+        head,
+        scroll,
+        foot,
+        over,
+        tip,
+    );
+    const s = {
+        d: null,
+        layout: null,
+        paint: null,
+        theme: null,
+        losses: [],
+        series: null,
+        polled: null,
+        group: 'image',
+        by: 'image',
+        folded: new Set(),
+        order: [],
+        from: 0,
+        until: 1,
+        width: 800,
+        gutter: GUTTER,
+        selected: -1,
+        hover: -1,
+        top: 0,
+        drag: null,
+        resting: 0,
+        frame: 0,
+        scriptMs: 0,
+        cursor: null,
+    };
+
+    const view = () => ({
+        from: s.from - s.d.t0,
+        until: s.until - s.d.t0,
+        width: s.width,
+        height: body.clientHeight,
+        top: s.top,
+    });
+
+    function relayout() {
+        const pad = padOf((s.until - s.from) / s.width);
+        s.layout = pack(s.d, { group: s.group, pad, folded: s.folded, order: s.order });
+        if (s.group !== 'tree') {
+            s.order = s.layout.bands.map((b) => b.key);
+        }
+        sizer.style.height = `${s.layout.height}px`;
+    }
+
+    /* As high as its content, within reason; growing only while one looks, so that nothing jumps. */
+    function fitHeight(anew) {
+        const most = Math.max(200, window.innerHeight * 0.58);
+        const want = Math.min(most, Math.max(120, s.layout.height + 4));
+        if (anew || want > scroll.clientHeight) {
+            scroll.style.height = `${Math.round(want)}px`;
+        }
+    }
+
+    function measure() {
+        const w = scroll.clientWidth;
+        s.gutter = w < 640 ? GUTTER_NARROW : GUTTER;
+        s.width = Math.max(50, w - s.gutter);
+        s.theme = { ...theme(), font: `11px ${getComputedStyle(node).fontFamily}` };
+    }
+
+    const xOf = (ms) => ((ms - s.from) * s.width) / (s.until - s.from);
+
+    /* What was lost, over `height` px or over the bands it concerns; at least 2 px wide. */
+    function hatch(g, losses, height, bandsOf) {
+        for (const l of losses) {
+            const x0 = Math.max(0, xOf(l.from));
+            const x1 = Math.min(s.width, Math.max(xOf(l.until), xOf(l.from) + 2));
+            if (x1 > x0) {
+                for (const [y, h] of bandsOf ? bandsOf(l) : [[0, height]]) {
+                    if (l.kind === 'lost') drawLoss(g, x0, y, x1 - x0, h, l.ppm, l.atMost);
+                    else nothing(g, x0, y, x1 - x0, h);
+                }
+            }
+        }
+    }
+
+    function nothing(g, x, y, w, h) {
+        g.globalAlpha = 0.6;
+        g.fillStyle = s.theme.ground;
+        g.fillRect(x, y, w, h);
+        g.globalAlpha = 1;
+        drawNothing(g, x, y, w, h, '');
+    }
+
+    function outside(g, height) {
+        const d = s.d;
+        const x0 = xOf(d.t0 + d.range[0]);
+        const x1 = xOf(d.t0 + d.range[1]);
+        g.fillStyle = s.theme.grid;
+        g.globalAlpha = 0.5;
+        if (x0 > 0) {
+            g.fillRect(0, 0, Math.min(x0, s.width), height);
+        }
+        if (x1 < s.width) {
+            g.fillRect(Math.max(0, x1), 0, s.width, height);
+        }
+        g.globalAlpha = 1;
+    }
+
+    function gridLines(g, height) {
+        g.fillStyle = s.theme.grid;
+        for (const { ms } of s.ticks) {
+            g.fillRect(Math.round(xOf(ms)), 0, 1, height);
+        }
+    }
+
+    function drawHead() {
+        const g = size(head, s.width + s.gutter, HEAD);
+        const t = s.d.density;
+        g.font = s.theme.font;
+        g.textBaseline = 'middle';
+        g.fillStyle = s.theme.dim;
+        g.fillText('starts', 4, AXIS + (HEAD - AXIS) / 2);
+        g.translate(s.gutter, 0);
+        g.save();
+        g.beginPath();
+        g.rect(0, 0, s.width, HEAD);
+        g.clip();
+        outside(g, HEAD);
+        gridLines(g, HEAD);
+        g.fillStyle = s.theme.ink;
+        for (const { ms, text } of s.ticks) {
+            const x = xOf(ms);
+            if (x + g.measureText(text).width + 4 < s.width) {
+                g.fillText(text, x + 3, AXIS / 2);
+            }
+        }
+        if (t && t.starts.length) {
+            const most = Math.max(1, ...t.starts);
+            const room = HEAD - AXIS - 4;
+            g.fillStyle = s.theme.dim;
+            for (let i = 0; i < t.starts.length; i++) {
+                const x0 = Math.round(xOf(t.t0_ms + i * t.step_ms));
+                const x1 = Math.round(xOf(t.t0_ms + (i + 1) * t.step_ms));
+                if (t.starts[i] > 0 && x1 > 0 && x0 < s.width) {
+                    const h = Math.max(1, (room * t.starts[i]) / most);
+                    g.fillRect(x0, HEAD - h, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), h);
+                }
+            }
+            g.textAlign = 'right';
+            g.fillText(`${most} in ${spanText(t.step_ms)}`, s.width - 4, AXIS + 7);
+            g.textAlign = 'left';
+        }
+        hatch(g, s.losses, HEAD, () => [[AXIS, HEAD - AXIS]]);
+        if (s.polled !== null) {
+            /* starts and ends were polled: what lived between two looks is not seen */
+            drawPolled(g, 0, HEAD - 0.5, s.width);
+            words(g, `${s.polled}shorter than a sample is not seen here`, 6, AXIS + 8);
+        }
+        note(g);
+        g.restore();
+    }
+
+    function words(g, text, x, y) {
+        g.fillStyle = s.theme.ground;
+        g.fillRect(x - 3, y - 7, g.measureText(text).width + 6, 14);
+        g.fillStyle = s.theme.ink;
+        g.fillText(text, x, y);
+    }
+
+    /* One line of words for the widest stretch of each kind, so that a hatch says why. */
+    function note(g) {
+        const said = new Set();
+        for (const l of s.losses) {
+            const x0 = Math.max(0, xOf(l.from));
+            const x1 = Math.min(s.width, xOf(l.until));
+            const w = g.measureText(l.text).width + 10;
+            if (!said.has(l.text) && x1 - x0 > w) {
+                said.add(l.text);
+                words(g, l.text, x0 + 6, AXIS + 23);
+            }
+        }
+    }
+
+    function drawBody() {
+        const g = size(body, s.width + s.gutter, scroll.clientHeight);
+        const v = view();
+        drawLabels(g, s.layout, v, s.gutter, s.theme, (b) => b.label);
+        g.translate(s.gutter, 0);
+        outside(g, v.height);
+        gridLines(g, Math.min(v.height, s.layout.height - v.top));
+        draw(g, s.d, s.layout, v, s.paint, s.theme);
+        g.save();
+        g.beginPath();
+        g.rect(0, 0, s.width, Math.min(v.height, s.layout.height - v.top));
+        g.clip();
+        hatch(
+            g,
+            s.losses,
+            v.height,
+            s.group === 'host'
+                ? (l) =>
+                      s.layout.bands
+                          .filter((b) => l.host < 0 || b.key === s.d.hosts[l.host])
+                          .map((b) => [b.y - v.top, b.h])
+                : null,
+        );
+        g.restore();
+    }
+
+    function drawFoot() {
+        const g = size(foot, s.width + s.gutter, FOOT);
+        const c = s.series;
+        g.font = s.theme.font;
+        g.textBaseline = 'middle';
+        g.fillStyle = s.theme.dim;
+        g.fillText('CPU', 4, FOOT / 2);
+        if (!c) {
+            return;
+        }
+        g.translate(s.gutter, 0);
+        g.save();
+        g.beginPath();
+        g.rect(0, 0, s.width, FOOT);
+        g.clip();
+        outside(g, FOOT);
+        gridLines(g, FOOT);
+        const room = FOOT - 6;
+        let most = 0;
+        for (let i = 0; i < c.n; i++) {
+            most = Math.max(
+                most,
+                c.groups.reduce((sum, x) => sum + (x.avg[i] ?? 0), 0),
+            );
+        }
+        for (let i = 0; i < c.n; i++) {
+            const x0 = Math.round(xOf(c.t0 + i * c.step));
+            const x1 = Math.round(xOf(c.t0 + (i + 1) * c.step));
+            if (x1 <= 0 || x0 >= s.width) {
+                continue;
+            }
+            let y = FOOT;
+            for (const x of c.groups) {
+                const h = ((x.avg[i] ?? 0) / (most || 1)) * room;
+                g.fillStyle = x.colour;
+                g.fillRect(x0, y - h, Math.max(1, x1 - x0), h);
+                y -= h;
+            }
+        }
+        hatch(g, c.losses, FOOT);
+        g.fillStyle = s.theme.ink;
+        g.fillText(`${most.toFixed(most < 10 ? 1 : 0)} %`, 4, 8);
+        g.restore();
+    }
+
+    /* What follows the pointer; the bars stay as they are. */
+    function drawOver() {
+        const h = node.clientHeight;
+        const g = size(over, s.width + s.gutter, h);
+        g.translate(s.gutter, 0);
+        for (const [row, width] of [
+            [s.selected, 2],
+            [s.hover, 1],
+        ]) {
+            const y = row >= 0 ? rowY(s.layout, row) : -1;
+            const top = y - s.top;
+            if (y >= 0 && top > -PITCH && top < scroll.clientHeight) {
+                const x0 = Math.max(-2, xOf(s.d.t0 + s.d.start[row]));
+                const x1 = Math.min(s.width + 2, xOf(s.d.t0 + Math.min(s.d.end[row], s.d.range[1])));
+                g.strokeStyle = s.theme.ink;
+                g.lineWidth = width;
+                g.strokeRect(x0 - 2, HEAD + top - 2, Math.max(1, x1 - x0) + 4, 10);
+            }
+        }
+        if (s.cursor !== null) {
+            g.fillStyle = s.theme.dim;
+            g.fillRect(Math.round(s.cursor), AXIS, 1, h);
+        }
+        if (s.drag && s.drag.kind === 'brush') {
+            g.globalAlpha = 0.2;
+            g.fillStyle = s.theme.select;
+            g.fillRect(Math.min(s.drag.x0, s.drag.x), 0, Math.abs(s.drag.x - s.drag.x0), h);
+            g.globalAlpha = 1;
+        }
+    }
+
+    function frame() {
+        s.frame = 0;
+        if (!s.d || !node.isConnected) {
+            return;
+        }
+        const began = performance.now();
+        if (s.layout.pad !== padOf((s.until - s.from) / s.width)) {
+            relayout();
+        }
+        s.ticks = ticks(s.from, s.until, Math.max(2, Math.floor(s.width / 90)));
+        drawHead();
+        drawBody();
+        drawFoot();
+        drawOver();
+        s.scriptMs = performance.now() - began;
+    }
+
+    function redraw() {
+        s.frame ||= requestAnimationFrame(frame);
+    }
+
+    function rest() {
+        clearTimeout(s.resting);
+        s.resting = setTimeout(() => o.onRange(s.from, s.until), REST_MS);
+    }
+
+    function setView(from, until) {
+        const span = Math.max(SPAN_MIN, until - from);
+        s.from = from;
+        s.until = from + span;
+        redraw();
+    }
+
+    function zoom(by, x = s.width / 2) {
+        const at = s.from + ((s.until - s.from) * x) / s.width;
+        const span = Math.max(SPAN_MIN, (s.until - s.from) * by);
+        setView(at - (span * x) / s.width, at - (span * x) / s.width + span);
+        rest();
+    }
+
+    function pan(by) {
+        const d = (s.until - s.from) * by;
+        setView(s.from + d, s.until + d);
+        rest();
+    }
+
+    function select(row, tell = true) {
+        s.selected = row;
+        const y = row >= 0 && s.layout ? rowY(s.layout, row) : -1;
+        if (y >= 0 && (y < s.top || y > s.top + scroll.clientHeight - PITCH)) {
+            scroll.scrollTop = Math.max(0, y - scroll.clientHeight / 2);
+        }
+        redraw();
+        if (tell) {
+            o.onSelect(row);
+        }
+    }
+
+    /* The next bar from the selected one: in time within its group, or in the group above or below. */
+    function step(dx, dy) {
+        const l = s.layout;
+        const bands = l.bands.filter((b) => b.rows.some((i) => l.lane[i] >= 0) || b.node >= 0);
+        if (!bands.length) {
+            return;
+        }
+        const inBand = (b) => [
+            ...(b.node >= 0 ? [b.node] : []),
+            ...(b.folded ? [] : b.rows.filter((i) => l.lane[i] >= 0)),
+        ];
+        const k = bands.findIndex((b) => inBand(b).includes(s.selected));
+        if (k < 0) {
+            const seen = inBand(bands[0]).find((i) => s.d.end[i] >= s.from - s.d.t0);
+            select(seen ?? inBand(bands[0])[0]);
+            return;
+        }
+        if (dy) {
+            const rows = inBand(bands[Math.max(0, Math.min(bands.length - 1, k + dy))]);
+            const t = s.d.start[s.selected];
+            select(rows.reduce((a, b) => (Math.abs(s.d.start[b] - t) < Math.abs(s.d.start[a] - t) ? b : a)));
+            return;
+        }
+        const rows = inBand(bands[k]).sort((a, b) => a - b);
+        select(rows[Math.max(0, Math.min(rows.length - 1, rows.indexOf(s.selected) + dx))]);
+    }
+
+    const local = (e) => {
+        const box = scroll.getBoundingClientRect();
+        return [e.clientX - box.left - s.gutter, e.clientY - box.top];
+    };
+
+    function under(e) {
+        const [x, y] = local(e);
+        if (!s.layout || x < -s.gutter || x > s.width || y < 0 || y > scroll.clientHeight) {
+            return null;
+        }
+        return hit(s.d, s.layout, view(), x, y + s.top);
+    }
+
+    function hover(e) {
+        if (!s.d) {
+            return;
+        }
+        const [x, y] = local(e);
+        const h = x >= 0 ? under(e) : null;
+        s.hover = h ? h.row : -1;
+        s.cursor = x >= 0 && x <= s.width ? x : null;
+        const text = h ? o.tip(h) : '';
+        tip.hidden = !text;
+        if (text) {
+            tip.textContent = text;
+            const right = x > s.width * 0.6;
+            tip.style.transform =
+                `translate(${right ? x + s.gutter - 12 : x + s.gutter + 14}px,${y + HEAD + 14}px)` +
+                (right ? ' translateX(-100%)' : '');
+        }
+        s.frame || requestAnimationFrame(drawOver);
+    }
+
+    node.addEventListener('pointerdown', (e) => {
+        const [x] = local(e);
+        if (!s.d || e.button !== 0 || x > s.width) {
+            return;
+        }
+        if (x < 0) {
+            const h = under(e);
+            if (h?.band.foldable) {
+                fold(h.band.key);
+            }
+            return;
+        }
+        s.drag = { kind: e.shiftKey ? 'pan' : 'brush', x0: x, x, from: s.from, until: s.until };
+        node.setPointerCapture(e.pointerId);
+    });
+    node.addEventListener('pointermove', (e) => {
+        if (!s.drag) {
+            hover(e);
+            return;
+        }
+        s.drag.x = Math.max(0, Math.min(s.width, local(e)[0]));
+        if (s.drag.kind === 'pan') {
+            const d = ((s.drag.x0 - s.drag.x) * (s.drag.until - s.drag.from)) / s.width;
+            setView(s.drag.from + d, s.drag.until + d);
+        } else {
+            drawOver();
+        }
+    });
+    node.addEventListener('pointerup', (e) => {
+        const { drag } = s;
+        s.drag = null;
+        if (!drag) {
+            return;
+        }
+        if (Math.abs(drag.x - drag.x0) < BRUSH_MIN) {
+            select(under(e)?.row ?? -1);
+            return;
+        }
+        if (drag.kind === 'brush') {
+            const ms = (x) => s.from + ((s.until - s.from) * x) / s.width;
+            setView(ms(Math.min(drag.x0, drag.x)), ms(Math.max(drag.x0, drag.x)));
+        }
+        tip.hidden = true;
+        o.onRange(s.from, s.until);
+    });
+    node.addEventListener('pointercancel', () => {
+        s.drag = null;
+        redraw();
+    });
+    node.addEventListener('pointerleave', () => {
+        s.hover = -1;
+        s.cursor = null;
+        tip.hidden = true;
+        redraw();
+    });
+    node.addEventListener('dblclick', () => o.onBack());
+    node.addEventListener(
+        'wheel',
+        (e) => {
+            if (!s.d || local(e)[0] < 0) {
+                return;
+            }
+            e.preventDefault();
+            if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
+                pan(Math.sign(e.deltaX || e.deltaY) * 0.1);
+            } else {
+                zoom(e.deltaY > 0 ? 1.25 : 0.8, local(e)[0]);
+            }
+        },
+        { passive: false },
+    );
+    scroll.addEventListener('scroll', () => {
+        s.top = scroll.scrollTop;
+        redraw();
+    });
+    const resize = new ResizeObserver(() => {
+        measure();
+        redraw();
+    });
+    resize.observe(node);
+    function recolour() {
+        if (!node.isConnected) {
+            return;
+        }
+        redone();
+        measure();
+        if (s.d) {
+            s.paint = paintOf(s.d, s.by, o.colour, s.theme);
+            redraw();
+        }
+    }
+    onScheme(recolour);
+
+    function fold(key) {
+        if (!s.folded.delete(key)) {
+            s.folded.add(key);
+        }
+        relayout();
+        redraw();
+    }
+
+    return {
+        node,
+        redraw,
+        select,
+        zoom,
+        pan,
+        step,
+        recolour,
+        selected: () => s.selected,
+        scriptMs: () => s.scriptMs,
+        /* What is on the screen, for tests: {bars in lanes, bands, y of a row or -1}. */
+        layout: () => s.layout,
+        place: (row) => ({ x: xOf(s.d.t0 + s.d.start[row]) + s.gutter, y: rowY(s.layout, row) - s.top + HEAD }),
+        /* d: load()ed answer; from, until: ms since 1970 in sight; losses: [{from, until, kind, host, text}];
+         * polled: whose starts and ends are polled, or null. */
+        show({ d, from, until, losses, polled, group, by }) {
+            const regroup = group !== s.group || !s.d;
+            Object.assign(s, { d, losses, polled, group, by, from, until, hover: -1 });
+            if (regroup) {
+                s.order = [];
+                scroll.scrollTop = 0;
+            }
+            measure();
+            s.paint = paintOf(d, by, o.colour, s.theme);
+            relayout();
+            fitHeight(regroup);
+            if (s.selected >= d.n) {
+                s.selected = -1;
+            }
+            redraw();
+        },
+        regroup(group, by) {
+            if (s.d) {
+                if (group !== s.group) scroll.scrollTop = 0;
+                Object.assign(s, { group, by, order: [] });
+                s.paint = paintOf(s.d, by, o.colour, s.theme);
+                relayout();
+                fitHeight(true);
+                redraw();
+            }
+        },
+        setSeries(series) {
+            s.series = series;
+            redraw();
+        },
+        foldAll() {
+            const keys = s.layout.bands.filter((b) => b.foldable).map((b) => b.key);
+            s.folded = s.folded.size ? new Set() : new Set(keys);
+            relayout();
+            redraw();
+        },
+        destroy() {
+            clearTimeout(s.resting);
+            resize.disconnect();
+            s.d = s.layout = s.paint = null;
+        },
+    };
+}

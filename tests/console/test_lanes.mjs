@@ -1,0 +1,186 @@
+/* Lanes of the console's timeline: packing and hit testing, without a browser. */
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { LANES, PITCH, ancestors, hit, load, pack, padOf, rowY } from '../../collector/console/web/lanes.js';
+
+const SPAN = 60000;
+
+/* rows: [start, life, name, pid, parent, exit code]; in order of start. */
+function answer(rows, names = ['sh', 'cc']) {
+    const column = (k) => rows.map((r) => r[k]);
+    return {
+        since_ns: '1000000000',
+        until_ns: String(1000000000 + SPAN * 1e6),
+        hosts: [{ name: 'web-1' }],
+        lifetimes: {
+            t0_ms: 1000,
+            n: rows.length,
+            start_ms: column(0),
+            life_ms: column(1),
+            name: column(2),
+            pid: column(3),
+            parent: column(4),
+            exit_code: column(5),
+            host: rows.map(() => 0),
+            flags: rows.map(() => 0),
+            cpu_ms: rows.map(() => null),
+            names,
+            left_out: 0,
+            density: null,
+        },
+    };
+}
+
+/* No two bars of a lane touch, at the pad's width. */
+function assertApart(d, l) {
+    for (const b of l.bands) {
+        const free = new Array(LANES).fill(-Infinity);
+        for (const i of b.rows) {
+            const k = l.lane[i];
+            if (k < 0) {
+                continue;
+            }
+            const from = Math.max(d.start[i], l.range[0]);
+            assert.ok(free[k] <= from, `row ${i} lies on another in lane ${k} of ${b.label}`);
+            free[k] = Math.max(Math.min(d.end[i], l.range[1]), from + l.pad);
+        }
+    }
+}
+
+function generated(n) {
+    let x = 1;
+    const random = () => {
+        x = (Math.imul(x ^ (x >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0;
+        return (x >>> 0) / 2 ** 32;
+    };
+    const rows = [];
+    for (let i = 0; i < n; i++) {
+        const life = random() < 0.5 ? random() * 20 : random() * 3000;
+        rows.push([random() * SPAN, life, i % 2, i + 1, 0, i % 9 ? 0 : 1]);
+    }
+    rows.sort((a, b) => a[0] - b[0]);
+    rows.forEach((r, i) => {
+        r[4] = i > 10 ? 1 + Math.floor(random() * i) : -1;
+    });
+    return load(answer(rows));
+}
+
+test('bars of one lane never touch, whatever the grouping and the zoom', () => {
+    const d = generated(3000);
+    for (const group of ['image', 'host', 'tree']) {
+        for (const pad of [1, 64, 1024]) {
+            assertApart(d, pack(d, { group, pad }));
+        }
+    }
+});
+
+test('each process is in exactly one place: a lane, a pale bar or a +n', () => {
+    const d = generated(3000);
+    for (const group of ['image', 'host', 'tree']) {
+        const l = pack(d, { group, pad: 64 });
+        const times = new Uint8Array(d.n);
+        for (const b of l.bands) {
+            const inLanes = b.rows.filter((i) => l.lane[i] >= 0);
+            for (const i of [...inLanes, ...b.through, ...b.over, ...(b.node < 0 ? [] : [b.node])]) {
+                times[i]++;
+            }
+            assert.ok(b.lanes <= LANES);
+            assert.equal(b.hidden, b.over.length);
+        }
+        assert.ok(
+            times.every((n) => n === 1),
+            group,
+        );
+    }
+});
+
+test('what ran the whole range is counted, not laid into lanes', () => {
+    const d = load(
+        answer([
+            [-5, -1, 0, 1, -1, null],
+            [-5, -1, 0, 2, 1, null],
+            [10, 5, 0, 3, 1, 0],
+        ]),
+    );
+    const [b] = pack(d).bands;
+    assert.deepEqual(b.through, [0, 1]);
+    assert.deepEqual(b.rows, [2]);
+});
+
+test('an end that is not known is not taken for a long life', () => {
+    const d = load(
+        answer([
+            [-5, -2, 0, 1, -1, null],
+            [10, -1, 0, 2, -1, null],
+        ]),
+    );
+    const [b] = pack(d).bands;
+    assert.deepEqual(b.through, []);
+    assert.deepEqual([d.unknown[0], d.end[0], d.end[1]], [1, -5, Infinity]);
+});
+
+test('children lie below their parent, and folding hides all that descend from it', () => {
+    const rows = [
+        [0, 50000, 0, 10, -1, 0],
+        [100, 40000, 0, 11, 1, 0],
+        [200, 5, 1, 12, 2, 0],
+        [300, 5, 1, 13, 1, 0],
+    ];
+    const d = load(answer(rows));
+    const open = pack(d, { group: 'tree', pad: 1 });
+    assert.deepEqual(
+        open.bands.map((b) => [b.label, b.depth, b.rows]),
+        [
+            ['sh 10', 0, [3]],
+            ['sh 11', 1, [2]],
+        ],
+    );
+    const folded = pack(d, { group: 'tree', pad: 1, folded: new Set([open.bands[0].key]) });
+    assert.deepEqual(
+        folded.bands.map((b) => [b.folded, b.over]),
+        [[true, [1, 2, 3]]],
+    );
+});
+
+test('parents in a circle end', () => {
+    const d = load(
+        answer([
+            [0, 9, 0, 1, 2, 0],
+            [1, 9, 0, 2, 1, 0],
+        ]),
+    );
+    assert.deepEqual(ancestors(d, 0), [{ row: 1 }]);
+    assert.equal(pack(d, { group: 'tree' }).bands[0].rows.length, 2);
+});
+
+test('each bar is found where it is drawn', () => {
+    const d = generated(2000);
+    const view = { from: 0, until: SPAN, width: 1200 };
+    const l = pack(d, { pad: padOf(SPAN / 1200) });
+    for (let i = 0; i < d.n; i += 7) {
+        const y = rowY(l, i);
+        if (y >= 0) {
+            const x = ((d.start[i] + Math.min(d.end[i], SPAN)) / 2 / SPAN) * 1200;
+            assert.equal(hit(d, l, view, x, y + PITCH / 2).row, i);
+        }
+    }
+});
+
+test('groups keep their places when a later answer counts differently', () => {
+    const d = load(
+        answer([
+            [0, 5, 0, 1, -1, 0],
+            [1, 5, 1, 2, -1, 0],
+            [9, 5, 1, 3, -1, 0],
+        ]),
+    );
+    assert.deepEqual(
+        pack(d).bands.map((b) => b.key),
+        ['cc', 'sh'],
+    );
+    assert.deepEqual(
+        pack(d, { order: ['sh'] }).bands.map((b) => b.key),
+        ['sh', 'cc'],
+    );
+});
