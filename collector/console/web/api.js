@@ -98,7 +98,7 @@ export function headers() {
 export function address(name, params) {
     const query = Object.entries(params || {})
         .filter(([, v]) => v !== '' && v !== null && v !== undefined && v !== false)
-        .map(([k, v]) => k + '=' + encodeURIComponent(Array.isArray(v) ? v.join(',') : v === true ? 'yes' : v))
+        .map(([k, v]) => k + '=' + encodeURIComponent(Array.isArray(v) ? v.join(',') : v === true ? '1' : v))
         .join('&');
     return BASE + name + (query ? '?' + query : '');
 }

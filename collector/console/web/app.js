@@ -11,7 +11,7 @@
  *
  * and gets this `app`:
  *   state() set(patch, how) link(patch)       of store.js          ask(name, params, signal), askAll     of api.js
- *   params(extra) → range, host and name of the state as parameters, and extra
+ *   params(extra) → range and host of the state as parameters, and extra      filters(extra) → name and idle too
  *   zoom(from, to)   zoom('back')             the range, with the way back
  *   cover(answer)    the footer tells what of this answer arrived; the head how new it is
  *   say(text)        read out by screen readers                    now() → the collector's time, ms */
@@ -23,9 +23,12 @@ import { busy, block } from './panel.js';
 import * as store from './store.js';
 import { clock, nsMs, parse, RANGES, rfc3339, short, spanMs, spanText } from './time.js';
 import fleet from './views/fleet.js';
+import host from './views/host.js';
+import process from './views/process.js';
+import processes from './views/processes.js';
 import timeline from './views/timeline.js';
 
-const VIEWS = [fleet, timeline];
+const VIEWS = [fleet, host, processes, process, timeline];
 const LIVE = '2s';
 const [head, main, foot, live] = ['head', 'main', 'foot', 'say'].map((id) => document.getElementById(id));
 let open = null;
@@ -43,10 +46,8 @@ const app = {
     ask: api.ask,
     askAll: api.askAll,
     now: api.now,
-    params: (extra) => {
-        const s = store.get();
-        return { ...store.rangeParams(s), host: s.host, name: s.name, idle: s.idle === '1' ? true : '', ...extra };
-    },
+    params: (extra) => ({ ...store.rangeParams(store.get()), host: store.get().host, ...extra }),
+    filters: (extra) => app.params({ name: store.get().name, idle: store.get().idle === '1', ...extra }),
     zoom(from, to) {
         const state = store.get();
         if (from === 'back') {
@@ -309,6 +310,7 @@ function cover(answer) {
     tellAge();
     if (!c) return;
     const lost = [];
+    let where = '';
     if (c.lost_events) lost.push(`${c.at_most ? '≤ ' : ''}${count(c.lost_events)} events lost`);
     if (c.lost_ticks) lost.push(`${count(c.lost_ticks)} samples lost`);
     const worst = (c.hosts || [])
@@ -317,13 +319,15 @@ function cover(answer) {
     if (worst) {
         const span = worst.spans?.[0];
         const when = span ? ` ${clock(nsMs(span.first_ns), 1000)}–${clock(nsMs(span.last_ns), 1000)}` : '';
-        lost.push(`on ${answer.hosts?.[worst.host]?.name}${when}`);
+        const others = c.hosts.filter((h) => h !== worst && h.ppm < 1e6).length;
+        where = ` on ${answer.hosts?.[worst.host]?.name}${when}${others ? ` and ${count(others)} more hosts` : ''}`;
     }
+    const from = Object.keys(answer.used || {}).filter((tier) => answer.used[tier] > 0);
     put(
         coverage,
         el('b', null, `coverage ${c.at_most ? '≤ ' : ''}${ppm(c.ppm)}`),
-        lost.length ? ', ' + lost.join(' ') : '',
-        answer.used?.length ? el('span.dim', null, ' · from ' + answer.used.join(', ')) : '',
+        lost.length ? ', ' + lost.join(', ') + where : where,
+        from.length ? el('span.dim', null, ' · from ' + from.join(', ')) : '',
     );
     coverage.href = store.link({ view: 'losses', t: store.get().t });
     coverage.classList.toggle('lossy', c.ppm < 1e6);

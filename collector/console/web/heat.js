@@ -1,14 +1,15 @@
-/* Heat: one row of cells for each thing, a cell for each bucket; the darker the more. What did not arrive is hatched,
- * what is not known stays empty: never the colour of 0.
+/* Heat: one row of cells for each thing, a cell for each bucket; the darker the more, by the square root, so that
+ * little is seen too. What did not arrive is hatched, what is not known stays empty: never the colour of 0.
  *
  *   strip(values, {present, max, width, height, label}) → a canvas for a table's cell; present: ppm of each, or null
- *   heat(parent, {label, onZoom, onBack, onHover, onSelect}) → {draw({series, hosts, rows: [{label, values}], max,
- *       metric, rates}),
- *       hover(ms), select(label), close()}       a whole plot of rows with an axis; labels on the left */
+ *   heat(parent, {label, onZoom, onBack, onHover: (ms | null), onSelect: (key | null)})
+ *       .draw({series, hosts, groups, rates})    groups as of groupsOf; one scale for all rows
+ *       .hover(ms)  .select(key)  .at(ms) → as of plot  .close()          a whole plot of rows, names on the left
+ *   size(canvas, width, height) → its context, in CSS pixels */
 import { onScheme, theme } from './colour.js';
 import { el } from './el.js';
 import { drawLoss, drawNothing, holes, lossRuns } from './hatch.js';
-import { pointer } from './plot.js';
+import { bucketAt, pointer } from './plot.js';
 import { ticks } from './time.js';
 
 const ROW = 16;
@@ -16,7 +17,7 @@ const LEFT = 150;
 const AXIS = 20;
 const FULL = 1000000;
 
-const shade = (v, max) => theme().heat[Math.max(0, Math.min(8, max > 0 ? Math.round((v / max) * 8) : 0))];
+const shade = (v, max) => theme().heat[Math.max(0, Math.min(8, max > 0 ? Math.round(Math.sqrt(v / max) * 8) : 0))];
 
 export function size(canvas, width, height) {
     const ratio = globalThis.devicePixelRatio || 1;
@@ -77,23 +78,24 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
 
     function draw() {
         if (!data) return;
-        const { series, rows, hosts = [] } = data;
+        const { series, groups: rows, hosts = [] } = data;
         const t = theme();
         const high = rows.length * ROW;
+        const max = rows.reduce((m, row) => row.values.reduce((n, v) => Math.max(n, v ?? 0), m), 0);
         const ctx = size(canvas, box.clientWidth, high + AXIS);
         const w = wide() / Math.max(1, series.n);
         ctx.font = '11px system-ui, sans-serif';
         ctx.textBaseline = 'middle';
         rows.forEach((row, i) => {
-            ctx.globalAlpha = chosen !== null && chosen !== row.label ? 0.35 : 1;
+            ctx.globalAlpha = chosen !== null && chosen !== row.key ? 0.35 : 1;
             ctx.fillStyle = t.ink;
             ctx.save();
             ctx.beginPath();
             ctx.rect(0, i * ROW, LEFT - 8, ROW);
             ctx.clip();
-            ctx.fillText(row.label ?? 'rest', 4, i * ROW + ROW / 2);
+            ctx.fillText(row.label, 4, i * ROW + ROW / 2);
             ctx.restore();
-            cells(ctx, row.values, data.max, LEFT, i * ROW, w, ROW - 1);
+            cells(ctx, row.values, max, LEFT, i * ROW, w, ROW - 1);
         });
         ctx.globalAlpha = 1;
         const hole = holes(series, hosts);
@@ -131,7 +133,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
         onHover: (ms) => onHover?.(ms),
         onClick: (event) =>
             onSelect?.(
-                data.rows[Math.floor((event.clientY - canvas.getBoundingClientRect().top) / ROW)]?.label ?? null,
+                data.groups[Math.floor((event.clientY - canvas.getBoundingClientRect().top) / ROW)]?.key ?? null,
             ),
         brush: (a, b) => {
             brushed = [a, b];
@@ -154,6 +156,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
             chosen = value;
             draw();
         },
+        at: (ms) => (data && ms !== null ? bucketAt(data, ms) : null),
         close: () => {
             sizes.disconnect();
             data = null;

@@ -1,21 +1,19 @@
 /* Plots over time: dygraphs for axes, scale and canvas; what is drawn on it, and what did not arrive, is ours. Values
  * and what arrived come from one answer and are kept in one object, so that a plot cannot pair them with another's.
  *
- *   const p = plot(parent, {height: 160, label: 'CPU by image', onZoom: (from, to), onBack: (), onHover: (ms | null),
- *                           onSelect: (label | null)})
- *   p.draw({series, hosts, metric, groups: [{label, values, low, high}], stacked, rates, dashed, lines: [{label,
- *       values}]})
- *       groups: arrays of series.n with null where nothing is; label null is what is left over. `low`, `high`: a band
- *           behind
- *       the line. rates: values are sums of a bucket, shown per second
- *   p.hover(ms | null)   the cursor, also of another plot      p.select(label | null)    others fade
- *   p.window(from, to)   at once, with what is there           p.at(ms) → {ms, ppm, hosts, values: [{label, value}],
- *       total} | null
- *   p.close()
- *   sync(plots)          one cursor for all of them            ready → when dygraphs has loaded
- *   pointer(node, {…})   drag, pan, wheel and double click as on every time axis; lanes use it too
+ *   const p = plot(parent, {height: 160, label, onZoom: (from, to), onBack, onHover: (ms | null), onSelect: (key |
+ *       null)})
+ *   p.draw({series, hosts, metric, groups: [{key, label, name, values, low, high}], stacked, rates, lines, cpus})
+ *       groups as of groupsOf (rows.js): arrays of series.n, null where nothing is. stacked: areas, the first at the
+ *       bottom; else lines, with a band where there is low and high. rates: values are sums of a bucket, shown per
+ *       second. lines: more groups, drawn in ink over all, `dashed` or not. level: {value, text}, a dashed line across
+ *   p.hover(ms | null)    the cursor, also of another plot       p.select(key | null)     others fade
+ *   p.window(from, to)    at once, with what is there            p.close()
+ *   p.at(ms) → {ms, step, ppm, hosts, asked, values: [{label, value}], total} | null
+ *   ready                 a promise: dygraphs has loaded
+ *   pointer(node, {timeAt, range, onZoom, onBack, onHover, onClick, brush})     as on every time axis; lanes use it too
  *
- * Drag: zoom in. Shift and drag: pan. Wheel: zoom at the pointer (with Ctrl only where the page scrolls). Double
+ * Drag: zoom in. Shift and drag: pan. Wheel: zoom at the pointer (where the page itself scrolls, with Ctrl). Double
  * click: back. */
 import { onScheme, ofName, REST, theme } from './colour.js';
 import { axis } from './format.js';
@@ -96,6 +94,25 @@ export function pointer(node, { timeAt, range, onZoom, onBack, onHover, onClick,
     );
 }
 
+/* What a bucket holds, for readouts. */
+export function bucketAt({ series, groups, rates }, ms) {
+    const step = Number(series.step_ns) / 1e6;
+    const i = Math.floor((ms - series.t0_ms) / step);
+    if (i < 0 || i >= series.n) return null;
+    const k = rates ? 1000 / step : 1;
+    const there = groups.filter((g) => g.values[i] !== null && g.values[i] !== undefined);
+    const values = there.map((g) => ({ label: g.label, value: g.values[i] * k, rest: g.key === null }));
+    return {
+        ms: series.t0_ms + i * step,
+        step,
+        ppm: series.present[i],
+        hosts: series.hosts_in?.[i],
+        asked: series.hosts_asked,
+        values,
+        total: values.length ? values.reduce((sum, v) => sum + v.value, 0) : null,
+    };
+}
+
 export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover, onSelect }) {
     const box = el('div.plot', { role: 'img', 'aria-label': label });
     box.style.height = height + 'px';
@@ -135,7 +152,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         const k = scale();
         const rows = [];
         for (let i = 0; i < series.n; i++) {
-            let most = data.stacked ? sums[i] : 0;
+            let most = Math.max(data.stacked ? sums[i] : 0, 0);
             for (const g of [...(data.stacked ? [] : groups), ...lines]) {
                 most = Math.max(most, g.high?.[i] ?? g.values[i] ?? 0);
             }
@@ -145,8 +162,8 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         return rows;
     }
 
-    const lineOf = (g) => (g.label === null ? REST : g.colour || ofName(g.label));
-    const faded = (g) => chosen !== null && g.label !== chosen;
+    const lineOf = (g) => (g.key === null ? REST : ofName(g.name ?? g.key));
+    const faded = (g) => chosen !== null && g.key !== chosen;
 
     /* One path for each run of buckets with values: nothing is joined across a gap. */
     function runs(values, visit) {
@@ -188,6 +205,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
             ctx.closePath();
             ctx.fill();
         });
+        if (X(1) - X(0) < 3) return;
         ctx.globalAlpha = faded(g) ? 0.3 : 0.9;
         ctx.lineWidth = 1;
         ctx.strokeStyle = theme().ground;
@@ -213,7 +231,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         }
         ctx.globalAlpha = faded(g) ? 0.25 : 1;
         ctx.strokeStyle = g.ink ? theme().ink : colour.line;
-        ctx.lineWidth = g.label === chosen ? 2.2 : 1.4;
+        ctx.lineWidth = g.key === chosen ? 2.2 : 1.4;
         ctx.setLineDash(g.dashed ? [5, 4] : []);
         runs(g.values, (i, j) => {
             ctx.beginPath();
@@ -223,9 +241,23 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         ctx.setLineDash([]);
     }
 
+    function drawLevel(ctx, where, y, text) {
+        const t = theme();
+        ctx.strokeStyle = ctx.fillStyle = t.dim;
+        ctx.lineWidth = 1;
+        ctx.setLineDash([4, 4]);
+        ctx.beginPath();
+        ctx.moveTo(where.x, y);
+        ctx.lineTo(where.x + where.w, y);
+        ctx.stroke();
+        ctx.setLineDash([]);
+        ctx.font = '11px system-ui, sans-serif';
+        ctx.fillText(text, where.x + where.w - ctx.measureText(text).width - 4, y - where.y < 16 ? y + 12 : y - 4);
+    }
+
     /* Called by dygraphs with its axes laid out: everything inside them. */
     function paint(ctx, where, g) {
-        const { series, groups, lines = [], hosts = [] } = data;
+        const { series, groups, lines = [], hosts = [], level } = data;
         const k = scale();
         const first = g.toDomXCoord(series.t0_ms);
         const wide = (g.toDomXCoord(end()) - first) / Math.max(1, series.n);
@@ -239,6 +271,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         ctx.globalAlpha = 1;
         for (const one of lines) line(ctx, { ...one, ink: true }, X, Y);
         ctx.globalAlpha = 1;
+        if (level) drawLevel(ctx, where, Y(level.value), level.text);
         const hole = holes(series, hosts);
         for (const run of lossRuns(series)) {
             const from = Math.max(run.from, hole.before?.until ?? -Infinity);
@@ -301,6 +334,9 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
 
     function make(rows) {
         const t = theme();
+        /* The legend of dygraphs sets an attribute that the page's policy refuses; the page has its own. */
+        const { Axes, Grid } = globalThis.Dygraph.Plugins;
+        globalThis.Dygraph.PLUGINS = [Grid, Axes];
         graph = new globalThis.Dygraph(box, rows, {
             labels: ['time', 'most'],
             plotter: (e) => paint(e.drawingContext, e.plotArea, e.dygraph),
@@ -315,8 +351,6 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
             axisLabelFontSize: 11,
             dateWindow: range(),
             animatedZooms: false,
-            plugins: [],
-            legend: 'never',
             showLabelsOnHighlight: false,
             axes: {
                 x: {
@@ -327,7 +361,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
                 y: {
                     ticker: (a, b, px) => {
                         const binary = /byte|working|pool/.test(data.metric);
-                        return valueTicks(a, b, Math.max(1, Math.floor(px / 34)), binary).map((v) => ({
+                        return valueTicks(a, b, Math.max(2, Math.floor(px / 30)), binary).map((v) => ({
                             v,
                             label: axis(data.metric, v, data.rates),
                         }));
@@ -385,25 +419,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
             if (graph) graph.updateOptions({ dateWindow: shown });
             over();
         },
-        at(ms) {
-            if (!data || ms === null) return null;
-            const i = Math.floor((ms - data.series.t0_ms) / step());
-            if (i < 0 || i >= data.series.n) return null;
-            const values = data.groups
-                .map((g) => ({ label: g.label, value: g.values[i] ?? null }))
-                .filter((v) => v.value !== null);
-            const k = scale();
-            for (const v of values) v.value *= k;
-            return {
-                ms: data.series.t0_ms + i * step(),
-                step: step(),
-                ppm: data.series.present[i],
-                hosts: data.series.hosts_in?.[i],
-                asked: data.series.hosts_asked,
-                values,
-                total: values.length ? values.reduce((sum, v) => sum + v.value, 0) : null,
-            };
-        },
+        at: (ms) => (data && ms !== null ? bucketAt(data, ms) : null),
         close() {
             open.delete(self);
             sizes.disconnect();
@@ -415,13 +431,6 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
     sizes.observe(box);
     open.add(self);
     return self;
-}
-
-export function sync(plots, onHover) {
-    return (ms) => {
-        for (const p of plots) p.hover(ms);
-        onHover?.(ms);
-    };
 }
 
 onScheme(() => {

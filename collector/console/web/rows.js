@@ -1,12 +1,15 @@
 /* The tables of answers (`top`, `processes`, `history`, `tree`, `series`) as one object for each row.
  *
- *   rowsOf(answer) → [{i, host, info, name, pid, start, label, instances, hosts, depth, time_ms, v: {metric: number |
- *       null}}]
- *       host, info: as in the answer, or null; start: the raw creation time, a text, which is the process's identity
- *           with pid
- *   groupsOf(answer, metric, column = 'avg') → [{label, values}]    of a series; label null is what is left over
- *   processPath(row) → args of its link       sinceText(info) → '14:00:01'
- *   ask words: BY = {cpu: 'cpu_time', …}: what is ordered by and what of it is drawn */
+ *   rowsOf(answer, group) → [{i, host, info, name, pid, start, label, instances, hosts, depth, time_ms, v: {metric}}]
+ *       host, info: as in the answer, or null; start: the raw creation time, a text, the process's identity with the
+ *       pid; group: what was grouped by; v: numbers, or null
+ *   keyOf(row)      'web-1/15199.1795…' of a process, else the label: what is selected, in links too
+ *   titleOf(row)    'postgres 15199', else the label
+ *   groupsOf(answer, metric, group) → [{key, label, name, values, low, high}] of a series, by rank; key and name are
+ *       null
+ *       for what is left over; name: what the colour hangs on
+ *   processPath(row) → the args of its link
+ *   BY, byOf(word)  what `by=` of the address means: ordered by, drawn as */
 
 export const BY = {
     cpu: { by: 'cpu_time', draw: 'cpu_percent', title: 'CPU', rates: false, key: 'c' },
@@ -27,22 +30,30 @@ export function byOf(word) {
     );
 }
 
-export function rowsOf(answer) {
+function labelOf(group, info, host) {
+    if (group === 'image') return info?.name ?? '';
+    if (group === 'user') return info?.user ?? '–';
+    return group === 'host' ? (host?.name ?? '') : null;
+}
+
+export function rowsOf(answer, group = '') {
     const rows = answer.rows;
     if (!rows || Array.isArray(rows)) return rows || [];
     const metrics = Object.keys(rows.values || {});
     return Array.from({ length: rows.n }, (_, i) => {
         const info = answer.infos?.[rows.info?.[i]] || null;
+        const host = answer.hosts?.[rows.host?.[i]] || null;
         const v = {};
         for (const metric of metrics) v[metric] = rows.values[metric][i];
         return {
             i,
+            group,
             info,
-            host: answer.hosts?.[rows.host?.[i]] || null,
+            host,
             name: info?.name ?? '',
             pid: info?.pid ?? null,
             start: info?.start ?? '',
-            label: rows.label?.[i] ?? null,
+            label: rows.label?.[i] ?? labelOf(group, info, host),
             instances: rows.instances?.[i] ?? 1,
             hosts: rows.hosts?.[i] ?? 1,
             depth: rows.depth?.[i] ?? 0,
@@ -52,10 +63,27 @@ export function rowsOf(answer) {
     });
 }
 
-export function groupsOf(answer, metric, column = 'avg') {
-    return answer.series.groups
-        .map((g) => ({ label: g.label, values: g.columns[metric]?.[column] || [] }))
-        .filter((g) => g.values.some((v) => v !== null));
+/* What a row stands for: the instance of a process, else the label it is grouped by. */
+export const keyOf = (row) =>
+    row.label !== null && row.group !== 'process' ? row.label : `${row.host?.name}/${row.pid}.${row.start}`;
+
+export const titleOf = (row) => (row.label !== null && row.group !== 'process' ? row.label : `${row.name} ${row.pid}`);
+
+export function groupsOf(answer, metric, group) {
+    const rows = rowsOf(answer, group);
+    return answer.series.groups.map((g, i) => {
+        const columns = g.columns[metric] || {};
+        const row = rows[i];
+        const rest = g.label === null;
+        return {
+            key: rest ? null : row ? keyOf(row) : g.label,
+            label: rest ? 'rest' : row ? titleOf(row) : g.label,
+            name: rest ? null : group === 'process' && row ? row.name : g.label,
+            values: columns.avg || [],
+            low: columns.min,
+            high: columns.max,
+        };
+    });
 }
 
 export const processPath = (row) => [row.host.name, row.pid + '.' + row.start];

@@ -132,9 +132,10 @@ export function table(parent, options) {
     function draw() {
         queued = false;
         const h = rowHeight || 22;
+        const seen = node.clientHeight;
         const top = Math.max(0, node.scrollTop - heads.offsetHeight);
         const first = Math.max(0, Math.min(Math.floor(top / h) - SPARE, sorted.length - 1));
-        const end = Math.min(sorted.length, Math.ceil((node.scrollTop + (node.clientHeight || 600)) / h) + SPARE);
+        const end = Math.min(sorted.length, Math.ceil((node.scrollTop + (seen || 600)) / h) + SPARE);
         const next = new Map();
         for (let i = first; i < end; i++) {
             const k = key(sorted[i]);
@@ -157,6 +158,8 @@ export function table(parent, options) {
             rowHeight = next.values().next().value.getBoundingClientRect().height;
             if (rowHeight && Math.abs(rowHeight - h) > 0.5) draw();
         }
+        /* It was empty and has grown. */
+        if (end < sorted.length && node.clientHeight > seen + h) draw();
     }
 
     const queue = () => {

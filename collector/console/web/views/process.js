@@ -1,0 +1,353 @@
+/* Process: everything about one instance. Its head, small plots of every metric that has values, its family, its
+ * samples. */
+import { buckets, readout } from '../areas.js';
+import { ofName } from '../colour.js';
+import { el, put } from '../el.js';
+import { count, NONE, title as titleOfMetric, value } from '../format.js';
+import { keys } from '../keys.js';
+import { panel } from '../panel.js';
+import { plot, ready } from '../plot.js';
+import { byOf, processPath, rowsOf } from '../rows.js';
+import { save, table } from '../table.js';
+import { clock, full, nsMs, short } from '../time.js';
+
+const GROUPS = [
+    ['CPU', ['cpu_percent', 'kernel_time', 'user_time', 'cpu_cycles', 'context_switches']],
+    [
+        'memory',
+        [
+            'working_set_size',
+            'private_bytes',
+            'virtual_bytes',
+            'page_faults',
+            'hard_faults',
+            'paged_pool',
+            'non_paged_pool',
+        ],
+    ],
+    [
+        'I/O',
+        ['read_bytes', 'write_bytes', 'read_operations', 'write_operations', 'disk_read_bytes', 'disk_write_bytes'],
+    ],
+    [
+        'threads',
+        ['thread_count', 'active_threads', 'thread_states.running', 'thread_states.waiting', 'thread_states.disk_wait'],
+    ],
+    ['handles', ['handle_count', 'gdi_objects', 'user_objects']],
+];
+const ALL = GROUPS.flatMap(([, list]) => list);
+const SAMPLES = ['cpu_percent', 'working_set_size', 'read_bytes', 'write_bytes', 'thread_count', 'handle_count'];
+const MARGIN = 0.05;
+
+function none(root, app) {
+    root.append(
+        el(
+            'div.block',
+            null,
+            el('p', null, 'Choose a process: Enter on a row of Processes, or a click on the Timeline.'),
+            el('p', null, el('a', { href: app.link({ view: 'top', group: 'process' }) }, 'Processes')),
+        ),
+    );
+    return { update: () => {}, close: () => {} };
+}
+
+function openProcess(root, app, [host, who]) {
+    const [pid, start] = (who || '').split('.');
+    let known = null; /* what is known of it */
+    const id = { host, pid, start };
+    const head = panel(root, { title: `${pid} on ${host}`, height: '4rem', kind: 'wide' });
+    const small = panel(root, { title: 'Over time', height: '12rem' });
+    const family = panel(root, { title: 'Family', height: '4rem' });
+    const csv = el('button', { type: 'button', onclick: () => save(`${host}-${pid}.csv`, 'text/csv', t.csv()) }, 'CSV');
+    const samples = panel(root, { title: 'Samples', tools: [csv], height: '8rem' });
+    let drawings = [];
+
+    const t = table(samples.body, {
+        label: 'Samples',
+        key: (row) => row.i,
+        height: '24rem',
+        sort: '-time',
+        columns: [
+            { key: 'time', title: 'TIME', width: '26ch', cell: (row) => full(row.time_ms), sort: (row) => row.time_ms },
+            ...SAMPLES.map((m) => ({
+                key: m,
+                title: titleOfMetric(m).toUpperCase(),
+                right: true,
+                cell: (row) => value(m, row.v[m]),
+                sort: (row) => row.v[m] ?? null,
+                plain: (row) => row.v[m] ?? '',
+            })),
+        ],
+    });
+
+    const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);
+    const exit = (info) =>
+        info.exit_code === null || info.exit_code === undefined
+            ? ', code not known'
+            : el(info.exit_code ? 'b.bad' : 'span', null, info.exit_code ? ` ✕ code ${info.exit_code}` : ' code 0');
+
+    function drawHead(answer) {
+        const rows = rowsOf(answer, 'process');
+        const row = rows[rows.length - 1];
+        const info = row.info;
+        known = info;
+        const s = el('span.swatch', { 'aria-hidden': true });
+        s.style.background = ofName(info.name).fill;
+        head.title(`${info.name} ${info.pid}`);
+        const life = info.end_ns ? short(nsMs(info.end_ns) - nsMs(info.start_ns)) : null;
+        const pin = el(
+            'button',
+            { type: 'button', title: 'Compare with another (.)', onclick: () => app.mark?.() },
+            'pin for compare',
+        );
+        put(
+            head.body,
+            el(
+                'div.facts',
+                null,
+                s,
+                fact('started', info.start_ns ? full(info.start_ns) : 'not known'),
+                info.end_ns
+                    ? fact(
+                          'ended',
+                          (info.exit_inferred ? '≈ ' : '') + full(info.end_ns),
+                          exit(info),
+                          info.final_totals ? ' (exact totals)' : '',
+                      )
+                    : el('b.good', null, '● runs'),
+                life ? fact('lived', life) : null,
+                fact('parent', info.parent === null ? NONE : String(info.parent)),
+                fact('user', info.user ?? NONE),
+                fact('CPU from', info.cpu_time_origin ?? NONE),
+                fact('host', el('a', { href: app.link({ view: 'h', args: [host] }) }, host)),
+                app.mark ? pin : null,
+            ),
+            el(
+                'p.command',
+                null,
+                el('span.k.dim', null, 'command '),
+                info.command === null || info.command === undefined
+                    ? el('span.dim', null, 'not sent: the host’s privacy policy does not let it pass')
+                    : el('code', null, info.command),
+                info.command_line_cut ? el('span.dim', null, ' (cut)') : '',
+            ),
+            info.path ? el('p.command', null, el('span.k.dim', null, 'image '), el('code', null, info.path)) : null,
+        );
+        app.cover(answer);
+    }
+
+    function drawSmall(answer) {
+        for (const d of drawings) d.close();
+        drawings = [];
+        put(small.body);
+        const g = answer.series.groups[0];
+        const has = (m) => g?.columns[m]?.avg.some((v) => v !== null);
+        const hover = (ms) => {
+            for (const d of drawings) d.hover(ms);
+        };
+        for (const [name, list] of GROUPS) {
+            const some = list.filter(has);
+            if (!some.length) continue;
+            const box = el('div.multiples');
+            small.body.append(el('h3', null, name), box);
+            for (const m of some) one(box, answer, m, g.columns[m], hover);
+        }
+        const missing = ALL.filter((m) => !has(m));
+        if (missing.length)
+            small.body.append(
+                el('p.dim', null, `not measured here: ${missing.map((m) => m.replace(/_/g, ' ')).join(', ')}`),
+            );
+    }
+
+    function one(box, answer, m, column, hover) {
+        const rates = byOf(m).rates;
+        const note = el('span.note');
+        const holder = el('div.small', null, el('div.head', null, el('h4', null, titleOfMetric(m)), note));
+        box.append(holder);
+        const d = plot(holder, {
+            height: 84,
+            label: titleOfMetric(m),
+            onZoom: app.zoom,
+            onBack: () => app.zoom('back'),
+            onHover: (ms) => hover(ms),
+        });
+        const group = {
+            key: m,
+            label: '',
+            name: known?.name ?? who,
+            values: column.avg,
+            low: column.min,
+            high: column.max,
+        };
+        d.draw({ series: answer.series, hosts: answer.hosts, metric: m, groups: [group], stacked: false, rates });
+        const plain = d.hover;
+        d.hover = (ms) => {
+            plain(ms);
+            put(note, readout(d.at(ms), m, rates));
+        };
+        drawings.push(d);
+    }
+
+    function drawFamily(answer) {
+        const rows = rowsOf(answer, 'process');
+        const at = rows.findIndex((row) => String(row.pid) === pid && (!start || row.start === start));
+        if (at < 0) {
+            put(
+                family.body,
+                el(
+                    'p.dim',
+                    null,
+                    'No sample of its host shows it among the others. ',
+                    el('a', { href: app.link({ view: 'timeline', host }) }, 'The timeline shows it.'),
+                ),
+            );
+            return;
+        }
+        const up = [];
+        for (let i = at, depth = rows[at].depth; i >= 0 && depth > 0; i--) {
+            if (rows[i].depth < depth) {
+                up.unshift(rows[i]);
+                depth = rows[i].depth;
+            }
+        }
+        const down = [];
+        for (let i = at + 1; i < rows.length && rows[i].depth > rows[at].depth; i++) down.push(rows[i]);
+        const chip = (row) =>
+            el('a.chip', { href: app.link({ view: 'p', args: processPath(row) }) }, `${row.name} ${row.pid}`);
+        put(
+            family.body,
+            el(
+                'p.family',
+                null,
+                up.map((row) => [chip(row), ' ▸ ']),
+                el('b', null, `${known?.name ?? ''} ${pid}`),
+            ),
+            down.length
+                ? el(
+                      'p.family',
+                      null,
+                      el('span.dim', null, `${count(down.length)} descendants: `),
+                      down.slice(0, 60).map((row) => [chip(row), ' ']),
+                      down.length > 60 ? el('span.dim', null, `and ${count(down.length - 60)} more`) : '',
+                  )
+                : el('p.dim', null, 'No child runs.'),
+        );
+    }
+
+    async function update(changed) {
+        if (changed?.size && [...changed].every((key) => key === 'sel' || key === 'sort')) return;
+        await ready;
+        const params = app.params(id);
+        const answer = await head.load(
+            (signal) => app.ask('processes', { ...params, exited: true }, signal),
+            drawHead,
+            {
+                empty: (a) =>
+                    a.rows.n
+                        ? null
+                        : {
+                              text: `Process ${pid} of ${host} is not in this range.`,
+                              offers: [
+                                  { text: 'A day', run: () => app.set({ t: '-24h', live: '' }) },
+                                  ...(start && /^1\d{18}$/.test(start)
+                                      ? [{ text: 'Around its start', run: () => around(start) }]
+                                      : []),
+                              ],
+                          },
+            },
+        );
+        if (!answer?.rows?.n) return;
+        await Promise.all([
+            small.load(
+                (signal) =>
+                    app.ask(
+                        'series',
+                        {
+                            ...params,
+                            metric: ALL,
+                            group_by: 'process',
+                            limit: 1,
+                            envelope: true,
+                            buckets: Math.min(600, (buckets(small.body) / 2) | 0),
+                        },
+                        signal,
+                    ),
+                drawSmall,
+                {
+                    empty: (a) =>
+                        a.series.groups.length
+                            ? null
+                            : {
+                                  text: 'No sample of it in this range: it lived between two, or they are gone.',
+                              },
+                },
+            ),
+            family.load((signal) => app.ask('tree', { host, at: familyAt() }, signal), drawFamily),
+            samples.load(
+                (signal) => app.ask('history', { ...params, metric: SAMPLES, limit: 4096 }, signal),
+                (a) => {
+                    t.rows(rowsOf(a, 'process'));
+                    samples.note(`${count(a.rows.n)}${a.more ? ', the first of the range' : ''}`);
+                },
+                { empty: (a) => (a.rows.n ? null : { text: 'No samples of it in this range.' }) },
+            ),
+        ]);
+    }
+
+    /* The moment whose tree is asked for: just before it ended, else the end of the range. */
+    function familyAt() {
+        if (known?.end_ns) return (BigInt(known.end_ns) - 1n).toString();
+        const range = app.params({});
+        return range.until ?? '';
+    }
+
+    function around(ns) {
+        const ms = nsMs(ns);
+        app.zoom(ms - 60e3, ms + 600e3);
+    }
+
+    function fit() {
+        const info = known;
+        if (!info?.start_ns) return false;
+        const from = nsMs(info.start_ns);
+        const to = info.end_ns ? nsMs(info.end_ns) : app.now();
+        const margin = Math.max(1, (to - from) * MARGIN);
+        return app.zoom(from - margin, to + margin);
+    }
+
+    const stop = keys({ e: ['events of it', () => app.set({ view: 'events', args: [], host, sel: pid }), 'views'] });
+    return {
+        update,
+        fit,
+        close() {
+            stop();
+            for (const x of [head, small, family, samples]) x.close();
+            for (const d of drawings) d.close();
+            t.close();
+        },
+    };
+}
+
+function open(root, app) {
+    let shown = null;
+    let inner = null;
+    return {
+        update(changed) {
+            const name = app.state().args.join('/');
+            if (!inner || name !== shown) {
+                inner?.close();
+                put(root);
+                shown = name;
+                inner = app.state().args.length === 2 ? openProcess(root, app, app.state().args) : none(root, app);
+                return inner.update(null);
+            }
+            return inner.update(changed);
+        },
+        fit: () => inner?.fit?.() ?? false,
+        close: () => inner?.close(),
+    };
+}
+
+const args = (state) => (state.view === 'p' ? state.args : []);
+
+export default { view: 'p', key: '4', title: 'Process', uses: ['range'], open, args };
