@@ -1,11 +1,60 @@
-#include "collector/store/manifest/manifest_impl.h"
+#include "collector/store/manifest/manifest.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/manifest/manifest_disk.h"
 #include "collector/store/segment/seg_file.h"
 #include "common/base/mem.h"
+#include "common/os/os.h"
+
+/* A segment's file, shared by every list that names it. */
+struct manifest_file {
+    struct manifest *m;
+    atomic_uint refs;
+    atomic_bool dropped; /* removed from disk with the last reference */
+    struct seg_info info;
+
+    struct seg *seg;                     /* NULL = closed; this and below: the manifest's lock */
+    unsigned pins;                       /* lists that use it */
+    size_t counted;                      /* of its memory in open_bytes */
+    struct manifest_file *older, *newer; /* open and in no use */
+};
+
+struct manifest_item {
+    struct seg_info info;
+    struct manifest_file *file;
+};
+
+/* What there is at a moment; never changes. */
+struct manifest_set {
+    atomic_uint refs;
+    size_t n;
+    struct manifest_item items[]; /* by kind, window, number */
+};
+
+struct manifest_list {
+    atomic_uint refs;
+    struct manifest *m;
+    struct manifest_set *set;
+    atomic_bool *pinned; /* of the set's items: their segments stay open; behind this struct */
+};
+
+struct manifest {
+    struct os_mutex *lock;     /* guards set, stats and open segments; no I/O under it */
+    struct manifest_set *set;  /* current */
+    struct manifest_set *next; /* durable, not yet published */
+    _Atomic uint64_t next_number;
+    struct manifest_disk disk; /* the writer's */
+    _Atomic uint64_t held_bytes, file_bytes;
+    struct manifest_stats stats;
+
+    struct seg_pool *pool;
+    uint64_t open_bytes_max;
+    struct manifest_file *oldest, *newest; /* open and in no use */
+};
 
 /* -- open segments -- */
 
@@ -94,7 +143,7 @@ static enum err file_open_seg(const struct manifest_list *l, size_t i, const str
     enum err e;
 
     seg_name(name, &f->info);
-    e = seg_open_name(&s, m->conf.fio, m->pool, m->dir, name, NULL);
+    e = seg_open_name(&s, m->disk.fio, m->pool, m->disk.dir, name, NULL);
     os_mutex_lock(m->lock);
     if (e) {
         m->stats.unreadable++;
@@ -179,12 +228,12 @@ static struct manifest_file *file_create(struct manifest *m, const struct seg_in
 
 static void file_remove(struct manifest *m, const struct seg_info *info)
 {
-    const struct fio *fio = m->conf.fio;
+    const struct fio *fio = m->disk.fio;
     char name[SEG_NAME_MAX];
     char *path;
 
     seg_name(name, info);
-    path = os_path_join(m->dir, name);
+    path = os_path_join(m->disk.dir, name);
     if (path) { /* what stays is removed at the next opening */
         err_ignore(fio->remove(fio->ctx, path));
     }
@@ -291,9 +340,15 @@ static enum err manifest_load_set(struct manifest *m, struct errmsg *why)
 {
     struct seg_info *segments = NULL;
     size_t n = 0;
-    enum err e = manifest_disk_open(m, &segments, &n, why);
+    uint64_t next = 0;
+    enum err e = manifest_disk_open(&m->disk, &segments, &n, &next, why);
 
     atomic_init(&m->file_bytes, m->disk.bytes);
+    atomic_init(&m->next_number, next);
+    m->stats.leftovers = m->disk.found.leftovers;
+    m->stats.torn_bytes = m->disk.found.torn_bytes;
+    m->stats.missing = m->disk.found.missing;
+    m->stats.damaged_records = m->disk.found.damaged_records;
     if (e) {
         return e;
     }
@@ -324,11 +379,10 @@ static enum err manifest_open_as(struct manifest **out, const struct manifest_co
     if (!m) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
-    m->conf = *conf;
-    m->read_only = read_only;
     m->open_bytes_max = MANIFEST_OPEN_BYTES;
-    m->dir = mem_strdup(conf->dir);
-    if (!m->dir) {
+    m->disk = (struct manifest_disk){
+        .fio = conf->fio, .dir = mem_strdup(conf->dir), .read_only = read_only};
+    if (!m->disk.dir) {
         errmsg_set(why, e, "out of memory");
         goto fail;
     }
@@ -370,10 +424,10 @@ void manifest_close(struct manifest *m)
     if (m) {
         set_unref(m->next);
         set_unref(m->set);
-        manifest_disk_close(m);
+        manifest_disk_close(&m->disk);
         seg_file_pool_destroy(m->pool);
         os_mutex_destroy(m->lock);
-        mem_free(m->dir);
+        mem_free(m->disk.dir);
         mem_free(m);
     }
 }
@@ -476,17 +530,38 @@ static enum err set_change(struct manifest_set **out, struct manifest *m,
     return ERR_OK;
 }
 
+/* Makes the change durable. */
+static enum err change_write(struct manifest *m, const struct manifest_set *before,
+                             struct manifest_record *change, struct errmsg *why)
+{
+    struct seg_info *all = NULL;
+    enum err e;
+
+    if (manifest_disk_is_long(&m->disk)) {
+        all = mem_array(before->n + 1, sizeof *all);
+    }
+    for (size_t i = 0; all && i < before->n; i++) {
+        all[i] = before->items[i].info;
+    }
+    change->next_number = atomic_load(&m->next_number);
+    e = manifest_disk_change(&m->disk, all, before->n, change, why);
+    mem_free(all);
+    return e;
+}
+
 enum err manifest_change(struct manifest *m, const struct seg_info *add, size_t n_add,
                          const uint64_t *drop, size_t n_drop, struct errmsg *why)
 {
     const struct manifest_set *before = m->next ? m->next : m->set;
     struct manifest_set *next = NULL, *old;
-    enum err e = m->read_only ? ERR_ACCESS : set_change(&next, m, before, add, n_add, drop, n_drop);
+    struct manifest_record change = {.add = add, .n_add = n_add, .drop = drop, .n_drop = n_drop};
+    enum err e =
+        m->disk.read_only ? ERR_ACCESS : set_change(&next, m, before, add, n_add, drop, n_drop);
 
     if (e) {
         return errmsg_set(why, e, "cannot change the list of segments: %s", err_text(e));
     }
-    e = manifest_disk_change(m, before, add, n_add, drop, n_drop, why);
+    e = change_write(m, before, &change, why);
     atomic_store(&m->file_bytes, m->disk.bytes);
     if (e) {
         set_unref(next);

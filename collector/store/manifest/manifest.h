@@ -3,15 +3,14 @@
  * A change of several segments (sealing, compaction, retention) is one record: all of it or none
  * after a crash. A removed segment's file is unlinked when the last list that names it is let go.
  * Files that no record names are leftovers of a crash and removed at opening.
- * Bounds: MANIFEST_SEGMENTS_MAX. Threads: one writer (calls manifest_change); lists from any. */
+ * Bounds: 1,000,000 segments. Threads: one writer (calls manifest_change); lists from any. */
 #ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_H
 #define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_H
 
 #include "collector/store/segment/seg.h"
 
-#define MANIFEST_SEGMENTS_MAX 1000000u
-#define MANIFEST_OPEN_BYTES   (64u << 20) /* directories kept of segments not in use */
-#define MANIFEST_OPEN_FILES   64u         /* descriptors kept */
+#define MANIFEST_OPEN_BYTES (64u << 20) /* directories kept of segments not in use */
+#define MANIFEST_OPEN_FILES 64u         /* descriptors kept */
 
 struct manifest;
 

@@ -16,14 +16,16 @@
  * record some of whose added files are missing did not happen. A segment on disk that nothing names
  * is a leftover of one of these and is removed; but without any manifest segments are never
  * removed: an empty store makes its manifest before its first segment. */
-#include "collector/store/manifest/manifest_impl.h"
+#include "collector/store/manifest/manifest_disk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest/manifest_log.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
+#include "common/os/os.h"
+
+#define MANIFEST_FILE "manifest"
 
 #define COMPACT_SLACK (1u << 20)
 #define ROOM_BYTES    (64u << 10) /* zeros behind the records */
@@ -33,7 +35,7 @@
 
 /* Names of segments and of unfinished files. */
 struct listing {
-    struct manifest *m;
+    struct manifest_disk *d;
     size_t n, cap;
     char (*names)[SEG_NAME_MAX]; /* sorted */
 };
@@ -56,10 +58,10 @@ static bool is_unfinished(const char *name)
            (n > 8 && strcmp(name + n - 8, ".seg.tmp") == 0);
 }
 
-static enum err remove_file(struct manifest *m, const char *name)
+static enum err remove_file(struct manifest_disk *d, const char *name)
 {
-    char *path = os_path_join(m->dir, name);
-    enum err e = path ? m->conf.fio->remove(m->conf.fio->ctx, path) : ERR_NOMEM;
+    char *path = os_path_join(d->dir, name);
+    enum err e = path ? d->fio->remove(d->fio->ctx, path) : ERR_NOMEM;
 
     mem_free(path);
     return e;
@@ -69,11 +71,11 @@ static enum err list_one(void *ctx, const char *name)
 {
     struct listing *l = ctx;
 
-    if (is_unfinished(name) && l->m->read_only) {
+    if (is_unfinished(name) && l->d->read_only) {
         return ERR_OK;
     }
     if (is_unfinished(name)) {
-        l->m->stats.leftovers += remove_file(l->m, name) == ERR_OK;
+        l->d->found.leftovers += remove_file(l->d, name) == ERR_OK;
         return ERR_OK;
     }
     return seg_name_is(name) ? listing_add(l, name) : ERR_OK;
@@ -100,7 +102,7 @@ static bool is_there(void *ctx, const struct seg_info *info)
 /* -- opening -- */
 
 /* Leaves out of *loaded what has no file, marks the names it uses, removes the other files. */
-static enum err settle(struct manifest *m, struct listing *l, struct manifest_loaded *loaded)
+static enum err settle(struct manifest_disk *d, struct listing *l, struct manifest_loaded *loaded)
 {
     bool *used = mem_array(l->n + 1, sizeof *used);
     size_t kept = 0;
@@ -115,14 +117,14 @@ static enum err settle(struct manifest *m, struct listing *l, struct manifest_lo
             used[(size_t)(name - l->names[0]) / SEG_NAME_MAX] = true;
             loaded->segments[kept++] = loaded->segments[i];
         } else {
-            m->stats.missing++;
+            d->found.missing++;
         }
     }
     loaded->n = kept;
-    m->disk.rewrite = m->disk.rewrite || m->stats.missing > 0;
-    for (size_t i = 0; i < l->n && !m->read_only; i++) {
+    d->rewrite = d->rewrite || d->found.missing > 0;
+    for (size_t i = 0; i < l->n && !d->read_only; i++) {
         if (!used[i]) {
-            m->stats.leftovers += remove_file(m, l->names[i]) == ERR_OK;
+            d->found.leftovers += remove_file(d, l->names[i]) == ERR_OK;
         }
     }
     mem_free(used);
@@ -141,11 +143,11 @@ static uint64_t number_of(const char *name)
     return v < UINT64_MAX / 10 ? v : 0;
 }
 
-static enum err read_file(struct manifest *m, uint8_t **p, size_t *n)
+static enum err read_file(struct manifest_disk *d, uint8_t **p, size_t *n)
 {
-    const struct fio *fio = m->conf.fio;
+    const struct fio *fio = d->fio;
     uint64_t bytes = 0;
-    enum err e = fio->size(fio->ctx, m->disk.f, &bytes);
+    enum err e = fio->size(fio->ctx, d->f, &bytes);
 
     if (!e && bytes > MANIFEST_BYTES_MAX) {
         e = ERR_FULL;
@@ -157,7 +159,7 @@ static enum err read_file(struct manifest *m, uint8_t **p, size_t *n)
     if (!*p) {
         return ERR_NOMEM;
     }
-    e = fio->read(fio->ctx, m->disk.f, 0, *p, (size_t)bytes, n);
+    e = fio->read(fio->ctx, d->f, 0, *p, (size_t)bytes, n);
     if (e) {
         mem_free(*p);
         *p = NULL;
@@ -175,64 +177,64 @@ static uint64_t torn_bytes(const uint8_t *p, uint64_t end, size_t n)
 }
 
 /* The torn record is made room again. */
-static enum err clear_end(struct manifest *m)
+static enum err clear_end(struct manifest_disk *d)
 {
-    const struct fio *fio = m->conf.fio;
-    size_t n = (size_t)(m->disk.room - m->disk.bytes);
+    const struct fio *fio = d->fio;
+    size_t n = (size_t)(d->room - d->bytes);
     uint8_t *zeros = mem_zalloc(n);
-    enum err e = zeros ? fio->write(fio->ctx, m->disk.f, m->disk.bytes, zeros, n) : ERR_NOMEM;
+    enum err e = zeros ? fio->write(fio->ctx, d->f, d->bytes, zeros, n) : ERR_NOMEM;
 
     mem_free(zeros);
-    return e ? e : fio->sync(fio->ctx, m->disk.f);
+    return e ? e : fio->sync(fio->ctx, d->f);
 }
 
-static enum err load(struct manifest *m, struct manifest_loaded *loaded, struct listing *l,
+static enum err load(struct manifest_disk *d, struct manifest_loaded *loaded, struct listing *l,
                      struct errmsg *why)
 {
     uint8_t *p = NULL;
     size_t n = 0;
-    enum err e = read_file(m, &p, &n);
+    enum err e = read_file(d, &p, &n);
 
     if (!e) {
-        e = manifest_load(loaded, p, n, m->read_only ? NULL : is_there, l);
+        e = manifest_log_read(loaded, p, n, d->read_only ? NULL : is_there, l);
     }
     if (!e) {
         uint64_t torn = torn_bytes(p, loaded->end, n);
 
-        m->disk.bytes = loaded->end;
-        m->disk.room = n;
-        m->disk.compact = loaded->end; /* as far as is known; only decides when it is made anew */
-        m->disk.seed = loaded->seed;
-        m->disk.seq = loaded->seq;
-        m->disk.rewrite = loaded->damaged || loaded->undone || loaded->single ||
-                          (torn && !m->read_only && clear_end(m) != ERR_OK);
-        m->stats.torn_bytes = torn;
-        m->stats.damaged_records = loaded->damaged;
+        d->bytes = loaded->end;
+        d->room = n;
+        d->compact = loaded->end; /* as far as is known; only decides when it is made anew */
+        d->seed = loaded->seed;
+        d->seq = loaded->seq;
+        d->rewrite = loaded->damaged || loaded->undone || loaded->single ||
+                     (torn && !d->read_only && clear_end(d) != ERR_OK);
+        d->found.torn_bytes = torn;
+        d->found.damaged_records = loaded->damaged;
     } else if (e == ERR_VERSION) {
         errmsg_set(why, e, "%s/%s was written by a newer version of the collector: use that one",
-                   m->dir, MANIFEST_FILE);
+                   d->dir, MANIFEST_FILE);
     } else if (e == ERR_CORRUPT) {
         errmsg_set(why, e,
                    "%s/%s is damaged: 'procfleet-collector store check --repair' makes it anew "
                    "from the segments",
-                   m->dir, MANIFEST_FILE);
+                   d->dir, MANIFEST_FILE);
     }
     mem_free(p);
     return e;
 }
 
-static enum err open_file(struct manifest *m, struct fio_file **f)
+static enum err open_file(struct manifest_disk *d, struct fio_file **f)
 {
-    char *path = os_path_join(m->dir, MANIFEST_FILE);
-    enum err e = path ? m->conf.fio->open(m->conf.fio->ctx, f, path) : ERR_NOMEM;
+    char *path = os_path_join(d->dir, MANIFEST_FILE);
+    enum err e = path ? d->fio->open(d->fio->ctx, f, path) : ERR_NOMEM;
 
     mem_free(path);
     return e;
 }
 
 /* The first opening: there is no file. */
-static enum err begin(struct manifest *m, const struct listing *l, struct manifest_loaded *loaded,
-                      struct errmsg *why)
+static enum err begin(struct manifest_disk *d, const struct listing *l,
+                      struct manifest_loaded *loaded, struct errmsg *why)
 {
     enum err e;
 
@@ -240,17 +242,16 @@ static enum err begin(struct manifest *m, const struct listing *l, struct manife
         return errmsg_set(why, ERR_CORRUPT,
                           "%s has segments but no manifest: 'procfleet-collector store check "
                           "--repair' makes it anew from them",
-                          m->dir);
+                          d->dir);
     }
-    atomic_store(&m->next_number, 1);
-    e = m->read_only ? ERR_OK : manifest_disk_replace(m, NULL, 0, why);
+    e = d->read_only ? ERR_OK : manifest_disk_replace(d, NULL, 0, 1, why);
     loaded->next_number = 1;
     return e;
 }
 
-static enum err read_dir(struct manifest *m, struct listing *l)
+static enum err read_dir(struct manifest_disk *d, struct listing *l)
 {
-    enum err e = os_list_dir(m->dir, list_one, l);
+    enum err e = os_list_dir(d->dir, list_one, l);
 
     if (!e && l->n > 0) {
         qsort(l->names, l->n, sizeof *l->names, by_name);
@@ -260,35 +261,35 @@ static enum err read_dir(struct manifest *m, struct listing *l)
 
 /* Whoever only reads may do so beside the owner. What is added meanwhile has its file before it is
  * in the manifest, what is dropped loses it afterwards: so the directory is read last. */
-static enum err read_both(struct manifest *m, struct manifest_loaded *loaded, struct listing *l,
-                          struct errmsg *why)
+static enum err read_both(struct manifest_disk *d, struct manifest_loaded *loaded,
+                          struct listing *l, struct errmsg *why)
 {
-    bool late = m->read_only;
-    enum err e = late ? ERR_OK : read_dir(m, l);
+    bool late = d->read_only;
+    enum err e = late ? ERR_OK : read_dir(d, l);
 
     if (!e) {
-        e = open_file(m, &m->disk.f);
+        e = open_file(d, &d->f);
     }
     if (e == ERR_NOTFOUND) {
-        e = late ? read_dir(m, l) : ERR_OK;
-        return e ? e : begin(m, l, loaded, why);
+        e = late ? read_dir(d, l) : ERR_OK;
+        return e ? e : begin(d, l, loaded, why);
     }
     if (!e) {
-        e = load(m, loaded, l, why);
+        e = load(d, loaded, l, why);
     }
-    return !e && late ? read_dir(m, l) : e;
+    return !e && late ? read_dir(d, l) : e;
 }
 
-enum err manifest_disk_open(struct manifest *m, struct seg_info **segments, size_t *n,
-                            struct errmsg *why)
+enum err manifest_disk_open(struct manifest_disk *d, struct seg_info **segments, size_t *n,
+                            uint64_t *next_number, struct errmsg *why)
 {
     struct manifest_loaded loaded = {0};
-    struct listing l = {.m = m};
+    struct listing l = {.d = d};
     uint64_t next;
-    enum err e = read_both(m, &loaded, &l, why);
+    enum err e = read_both(d, &loaded, &l, why);
 
     if (!e) {
-        e = settle(m, &l, &loaded);
+        e = settle(d, &l, &loaded);
     }
     next = loaded.next_number;
     for (size_t i = 0; i < l.n; i++) {
@@ -300,21 +301,21 @@ enum err manifest_disk_open(struct manifest *m, struct seg_info **segments, size
     if (e) {
         mem_free(loaded.segments);
         if (why && !why->text[0]) {
-            errmsg_set(why, e, "cannot read the list of segments in %s: %s", m->dir, err_text(e));
+            errmsg_set(why, e, "cannot read the list of segments in %s: %s", d->dir, err_text(e));
         }
         return e;
     }
-    atomic_store(&m->next_number, next);
+    *next_number = next;
     *segments = loaded.segments;
     *n = loaded.n;
     return ERR_OK;
 }
 
-void manifest_disk_close(struct manifest *m)
+void manifest_disk_close(struct manifest_disk *d)
 {
-    if (m->disk.f) {
-        m->conf.fio->close(m->conf.fio->ctx, m->disk.f);
-        m->disk.f = NULL;
+    if (d->f) {
+        d->fio->close(d->fio->ctx, d->f);
+        d->f = NULL;
     }
 }
 
@@ -330,9 +331,9 @@ static void put_room(struct buf *b)
 }
 
 /* The records, and room behind them if there is any; b becomes as long as what was written. */
-static enum err write_with_room(struct manifest *m, struct fio_file *f, struct buf *b)
+static enum err write_with_room(struct manifest_disk *d, struct fio_file *f, struct buf *b)
 {
-    const struct fio *fio = m->conf.fio;
+    const struct fio *fio = d->fio;
     size_t n = b->n;
 
     put_room(b);
@@ -346,10 +347,10 @@ static enum err write_with_room(struct manifest *m, struct fio_file *f, struct b
 }
 
 /* Writes b as a new file, durable under its temporary name. */
-static enum err write_new(struct manifest *m, const char *path, struct buf *b,
+static enum err write_new(struct manifest_disk *d, const char *path, struct buf *b,
                           struct fio_file **out)
 {
-    const struct fio *fio = m->conf.fio;
+    const struct fio *fio = d->fio;
     struct fio_file *f;
     enum err e;
 
@@ -358,7 +359,7 @@ static enum err write_new(struct manifest *m, const char *path, struct buf *b,
     if (e) {
         return e;
     }
-    e = write_with_room(m, f, b);
+    e = write_with_room(d, f, b);
     if (!e) {
         e = fio->sync(fio->ctx, f);
     }
@@ -372,18 +373,19 @@ static enum err write_new(struct manifest *m, const char *path, struct buf *b,
 }
 
 /* The new file takes the old one's place; *doubt: it is not known which of them a crash shows. */
-static enum err put_in_place(struct manifest *m, struct buf *b, struct fio_file **f, bool *doubt)
+static enum err put_in_place(struct manifest_disk *d, struct buf *b, struct fio_file **f,
+                             bool *doubt)
 {
-    const struct fio *fio = m->conf.fio;
-    char *from = os_path_join(m->dir, MANIFEST_FILE ".tmp");
-    char *to = os_path_join(m->dir, MANIFEST_FILE);
-    enum err e = from && to ? write_new(m, from, b, f) : ERR_NOMEM;
+    const struct fio *fio = d->fio;
+    char *from = os_path_join(d->dir, MANIFEST_FILE ".tmp");
+    char *to = os_path_join(d->dir, MANIFEST_FILE);
+    enum err e = from && to ? write_new(d, from, b, f) : ERR_NOMEM;
 
     if (!e) {
         e = fio->rename(fio->ctx, from, to);
         *doubt = !e;
         if (!e) {
-            e = fio->sync_dir(fio->ctx, m->dir);
+            e = fio->sync_dir(fio->ctx, d->dir);
         }
         if (e) {
             fio->close(fio->ctx, *f);
@@ -395,20 +397,22 @@ static enum err put_in_place(struct manifest *m, struct buf *b, struct fio_file 
     return e;
 }
 
-static enum err failed(const struct manifest *m, enum err e, struct errmsg *why)
+static enum err failed(const struct manifest_disk *d, enum err e, struct errmsg *why)
 {
     if (e != ERR_NOSPACE && e != ERR_NOMEM && e != ERR_FULL && e != ERR_ACCESS &&
         e != ERR_READONLY) {
         e = ERR_IO;
     }
-    return errmsg_set(why, e, "cannot write %s/%s: %s", m->dir, MANIFEST_FILE, err_text(e));
+    return errmsg_set(why, e, "cannot write %s/%s: %s", d->dir, MANIFEST_FILE, err_text(e));
 }
 
 /* A file with a checkpoint of `all`, and behind it the change if there is one. */
-static enum err write_anew(struct manifest *m, const struct seg_info *all, size_t n,
-                           const struct manifest_record *change, struct errmsg *why)
+static enum err write_anew(struct manifest_disk *d, const struct seg_info *all, size_t n,
+                           uint64_t next_number, const struct manifest_record *change,
+                           struct errmsg *why)
 {
-    struct manifest_record r = {.checkpoint = true, .seq = m->disk.seq, .add = all, .n_add = n};
+    struct manifest_record r = {
+        .checkpoint = true, .seq = d->seq, .next_number = next_number, .add = all, .n_add = n};
     struct fio_file *f = NULL;
     bool doubt = false;
     uint64_t seed;
@@ -417,44 +421,42 @@ static enum err write_anew(struct manifest *m, const struct seg_info *all, size_
     enum err e = os_random(&seed, sizeof seed);
 
     if (e) {
-        return failed(m, e, why);
+        return failed(d, e, why);
     }
     buf_init(&b, MANIFEST_BYTES_MAX);
-    r.next_number = atomic_load(&m->next_number);
-    manifest_header_put(&b, seed);
-    manifest_record_put(&b, &r, seed);
+    manifest_log_header(&b, seed);
+    manifest_log_record(&b, &r, seed);
     compact = b.n;
     if (change) {
-        manifest_record_put(&b, change, seed);
+        manifest_log_record(&b, change, seed);
     }
     end = b.n;
-    e = b.bad ? b.bad : put_in_place(m, &b, &f, &doubt);
+    e = b.bad ? b.bad : put_in_place(d, &b, &f, &doubt);
     if (!e) {
-        manifest_disk_close(m);
-        m->disk = (struct manifest_disk){.f = f,
-                                         .bytes = end,
-                                         .room = b.n,
-                                         .compact = compact,
-                                         .seed = seed,
-                                         .seq = m->disk.seq};
+        manifest_disk_close(d);
+        d->f = f;
+        d->bytes = end;
+        d->room = b.n;
+        d->compact = compact;
+        d->seed = seed;
+        d->rewrite = false;
     } else if (doubt) {
-        m->disk.rewrite = true;
+        d->rewrite = true;
     }
     buf_fini(&b);
-    return e ? failed(m, e, why) : ERR_OK;
+    return e ? failed(d, e, why) : ERR_OK;
 }
 
-enum err manifest_disk_replace(struct manifest *m, const struct seg_info *all, size_t n,
-                               struct errmsg *why)
+enum err manifest_disk_replace(struct manifest_disk *d, const struct seg_info *all, size_t n,
+                               uint64_t next_number, struct errmsg *why)
 {
-    return write_anew(m, all, n, NULL, why);
+    return write_anew(d, all, n, next_number, NULL, why);
 }
 
 /* Without room, for which there is time as long as some is left, only this record is written. */
-static enum err write_end(struct manifest *m, struct buf *b)
+static enum err write_end(struct manifest_disk *d, struct buf *b)
 {
-    const struct fio *fio = m->conf.fio;
-    struct manifest_disk *d = &m->disk;
+    const struct fio *fio = d->fio;
     size_t n = b->n;
     enum err e = ERR_FULL;
 
@@ -475,67 +477,50 @@ static enum err write_end(struct manifest *m, struct buf *b)
     return e ? e : fio->sync(fio->ctx, d->f);
 }
 
-static enum err append(struct manifest *m, const struct manifest_record *r, struct errmsg *why)
+static enum err append(struct manifest_disk *d, const struct manifest_record *r, struct errmsg *why)
 {
-    const struct fio *fio = m->conf.fio;
+    const struct fio *fio = d->fio;
     struct buf b;
     enum err e;
 
     buf_init(&b, MANIFEST_BYTES_MAX);
-    manifest_record_put(&b, r, m->disk.seed);
+    manifest_log_record(&b, r, d->seed);
     e = b.bad;
     if (!e) {
-        e = write_end(m, &b);
+        e = write_end(d, &b);
         if (e) {
-            m->disk.rewrite = true;
-            err_ignore(fio->truncate(fio->ctx, m->disk.f, m->disk.bytes));
+            d->rewrite = true;
+            err_ignore(fio->truncate(fio->ctx, d->f, d->bytes));
         }
     }
     if (!e) {
-        m->disk.bytes += b.n;
+        d->bytes += b.n;
     }
     buf_fini(&b);
-    return e ? failed(m, e, why) : ERR_OK;
+    return e ? failed(d, e, why) : ERR_OK;
 }
 
-static enum err change_anew(struct manifest *m, const struct manifest_set *before,
-                            const struct manifest_record *r, struct errmsg *why)
+bool manifest_disk_is_long(const struct manifest_disk *d)
 {
-    struct seg_info *all = mem_array(before->n + 1, sizeof *all);
-    enum err e;
-
-    if (!all) {
-        return failed(m, ERR_NOMEM, why);
-    }
-    for (size_t i = 0; i < before->n; i++) {
-        all[i] = before->items[i].info;
-    }
-    e = write_anew(m, all, before->n, r, why);
-    mem_free(all);
-    return e;
+    return d->rewrite || d->bytes >= 4 * d->compact + COMPACT_SLACK;
 }
 
-enum err manifest_disk_change(struct manifest *m, const struct manifest_set *before,
-                              const struct seg_info *add, size_t n_add, const uint64_t *drop,
-                              size_t n_drop, struct errmsg *why)
+enum err manifest_disk_change(struct manifest_disk *d, const struct seg_info *all, size_t n,
+                              struct manifest_record *change, struct errmsg *why)
 {
-    struct manifest_record r = {.seq = m->disk.seq + 1,
-                                .next_number = atomic_load(&m->next_number),
-                                .add = add,
-                                .n_add = n_add,
-                                .drop = drop,
-                                .n_drop = n_drop};
-    bool must = m->disk.rewrite;
+    bool must = d->rewrite;
     enum err e = ERR_FULL;
 
-    if (must || m->disk.bytes >= 4 * m->disk.compact + COMPACT_SLACK) {
-        e = change_anew(m, before, &r, why);
+    change->seq = d->seq + 1;
+    if (manifest_disk_is_long(d)) {
+        e = all ? write_anew(d, all, n, change->next_number, change, why)
+                : failed(d, ERR_NOMEM, why);
     }
-    if (e && !must && !m->disk.rewrite) { /* as a rule; or there is no room for a new file */
-        e = append(m, &r, why);
+    if (e && !must && !d->rewrite) { /* as a rule; or there is no room for a new file */
+        e = append(d, change, why);
     }
     if (!e) {
-        m->disk.seq++;
+        d->seq++;
     }
     return e;
 }

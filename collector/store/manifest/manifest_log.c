@@ -22,7 +22,7 @@ static const struct reclog_format format = {.magic = {'P', 'F', 'M', 'A', 'N', 0
 
 /* -- writing -- */
 
-void manifest_header_put(struct buf *b, uint64_t seed)
+void manifest_log_header(struct buf *b, uint64_t seed)
 {
     reclog_header_put(b, &format, 0, &seed);
 }
@@ -43,7 +43,7 @@ static void entry_put(struct buf *b, const struct seg_info *s)
     buf_put_u64le(b, (uint64_t)s->t1_ns);
 }
 
-void manifest_record_put(struct buf *b, const struct manifest_record *r, uint64_t seed)
+void manifest_log_record(struct buf *b, const struct manifest_record *r, uint64_t seed)
 {
     size_t start = b->n, n;
     uint8_t *again;
@@ -270,8 +270,8 @@ static enum err read_records(struct reading *rd, const uint8_t *p, size_t n)
     return rd->has_held ? ERR_OK : ERR_CORRUPT;
 }
 
-enum err manifest_load(struct manifest_loaded *out, const uint8_t *p, size_t n,
-                       bool (*there)(void *ctx, const struct seg_info *info), void *ctx)
+enum err manifest_log_read(struct manifest_loaded *out, const uint8_t *p, size_t n,
+                           bool (*there)(void *ctx, const struct seg_info *info), void *ctx)
 {
     struct manifest_loaded m = {0};
     struct reading rd = {.m = &m};

@@ -3,9 +3,10 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_LOG_H
 #define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_LOG_H
 
-#include "collector/store/manifest/manifest.h"
+#include "collector/store/segment/seg.h"
 #include "common/base/buf.h"
 
+#define MANIFEST_SEGMENTS_MAX 1000000u
 #define MANIFEST_HEADER_BYTES 64u /* both copies */
 #define MANIFEST_ENTRY_BYTES  64u
 #define MANIFEST_BYTES_MAX    (1u << 29)
@@ -21,8 +22,8 @@ struct manifest_record {
 };
 
 /* Both copies of each; failure latches in b. */
-void manifest_header_put(struct buf *b, uint64_t seed);
-void manifest_record_put(struct buf *b, const struct manifest_record *r, uint64_t seed);
+void manifest_log_header(struct buf *b, uint64_t seed);
+void manifest_log_record(struct buf *b, const struct manifest_record *r, uint64_t seed);
 
 struct manifest_loaded {
     uint64_t seed, seq, next_number;
@@ -38,7 +39,8 @@ struct manifest_loaded {
  * whose files are missing did not happen (it was not acknowledged, and its caller has cleaned up).
  * Errors: ERR_CORRUPT (both copies of something before the last record), ERR_VERSION, ERR_NOMEM,
  * ERR_FULL */
-NODISCARD enum err manifest_load(struct manifest_loaded *out, const uint8_t *p, size_t n,
-                                 bool (*there)(void *ctx, const struct seg_info *info), void *ctx);
+NODISCARD enum err manifest_log_read(struct manifest_loaded *out, const uint8_t *p, size_t n,
+                                     bool (*there)(void *ctx, const struct seg_info *info),
+                                     void *ctx);
 
 #endif

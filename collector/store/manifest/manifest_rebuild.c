@@ -4,13 +4,16 @@
  * input; it is left out and removed when the store opens. What cannot be read is put aside as
  * NAME.bad. Which minutes are in an hour already is told by their numbers: an hour is made after
  * its minutes. */
+#include "collector/store/manifest/manifest.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest/manifest_impl.h"
+#include "collector/store/manifest/manifest_disk.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
+#include "common/os/os.h"
 #include "common/reclog/reclog.h"
 
 struct rebuild {
@@ -176,24 +179,23 @@ static void tell_minutes(struct rebuild *r)
 enum err manifest_rebuild(const struct manifest_conf *conf, uint64_t *found, struct errmsg *why)
 {
     struct rebuild r = {.conf = conf, .why = why};
-    struct manifest m = {.conf = *conf};
+    uint64_t next = 1;
+    struct manifest_disk disk = {.fio = conf->fio};
     enum err e = os_list_dir(conf->dir, look_at, &r);
 
     if (!e && r.n > 0) {
         qsort(r.all, r.n, sizeof *r.all, reclog_by_number);
-        atomic_init(&m.next_number, r.all[r.n - 1].number + 1);
-    } else {
-        atomic_init(&m.next_number, 1);
+        next = r.all[r.n - 1].number + 1;
     }
     if (!e) {
         e = leave_out_inputs(&r);
     }
     if (!e) {
         tell_minutes(&r);
-        m.dir = mem_strdup(conf->dir);
-        e = m.dir ? manifest_disk_replace(&m, r.all, r.n, why) : ERR_NOMEM;
-        manifest_disk_close(&m);
-        mem_free(m.dir);
+        disk.dir = mem_strdup(conf->dir);
+        e = disk.dir ? manifest_disk_replace(&disk, r.all, r.n, next, why) : ERR_NOMEM;
+        manifest_disk_close(&disk);
+        mem_free(disk.dir);
     }
     if (!e) {
         *found = r.n;

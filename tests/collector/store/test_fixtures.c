@@ -235,13 +235,13 @@ static void put_manifest(struct buf *b, uint64_t seed)
     for (unsigned i = 1; i < 6; i++) {
         s[i] = listed(i);
     }
-    manifest_header_put(b, seed);
-    manifest_record_put(b, &r, seed);
+    manifest_log_header(b, seed);
+    manifest_log_record(b, &r, seed);
     r = (struct manifest_record){.seq = 1, .next_number = 6, .add = s + 1, .n_add = 3};
-    manifest_record_put(b, &r, seed);
+    manifest_log_record(b, &r, seed);
     r = (struct manifest_record){
         .seq = 2, .next_number = 6, .add = s + 4, .n_add = 2, .drop = &drop, .n_drop = 1};
-    manifest_record_put(b, &r, seed);
+    manifest_log_record(b, &r, seed);
 }
 
 static void format_1_of_the_manifest_is_written(void **state)
@@ -252,7 +252,7 @@ static void format_1_of_the_manifest_is_written(void **state)
     size_t n;
 
     assert_ok(os_read_file(&p, &n, FIXTURES "manifest-format1", 1u << 20));
-    assert_ok(manifest_load(&old, p, n, NULL, NULL));
+    assert_ok(manifest_log_read(&old, p, n, NULL, NULL));
     buf_init(&b, 4096);
     put_manifest(&b, old.seed);
     same(FIXTURES "manifest-format1", &b);
