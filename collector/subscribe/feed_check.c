@@ -1,6 +1,6 @@
 #include "collector/subscribe/feed_check.h"
 
-#include "collector/subscribe/journal_impl.h"
+#include "collector/subscribe/journal_format.h"
 #include "collector/subscribe/subscriptions_file.h"
 #include "common/base/mem.h"
 #include "common/os/fio.h"
@@ -23,7 +23,7 @@ static enum err find_newest(void *ctx, const char *name)
     struct checking *c = ctx;
     uint64_t number;
 
-    if (fio_name_parse(&number, name, JOURNAL_PREFIX, ".log")) {
+    if (fio_name_parse(&number, name, JOURNAL_PREFIX, JOURNAL_SUFFIX)) {
         c->newest = c->any && c->newest > number ? c->newest : number;
         c->any = true;
     }
@@ -46,7 +46,7 @@ static enum err count_record(void *ctx, const struct journal_found *found)
 
 static enum err check_journal(struct checking *c, uint64_t number, struct feed_check_file *out)
 {
-    char *path = fio_name_path(c->dir, JOURNAL_PREFIX, number, ".log");
+    char *path = fio_name_path(c->dir, JOURNAL_PREFIX, number, JOURNAL_SUFFIX);
     struct counting x = {.f = out};
     struct journal_scan job = {.fio = c->fio, .each = count_record, .ctx = &x};
     struct journal_scanned done = {.end = 0};
@@ -58,7 +58,7 @@ static enum err check_journal(struct checking *c, uint64_t number, struct feed_c
         return e;
     }
     e = c->fio->size(c->fio->ctx, job.f, &job.size);
-    e = e ? e : journal_scan(&done, &job);
+    e = e ? e : journal_format_scan(&done, &job);
     c->fio->close(c->fio->ctx, job.f);
     out->bytes = job.size;
     if (e == ERR_CORRUPT) { /* its header; one that is being begun is short */
@@ -92,7 +92,7 @@ static enum err check_one(void *ctx, const char *name)
     uint64_t number;
     enum err e;
 
-    if (fio_name_parse(&number, name, JOURNAL_PREFIX, ".log")) {
+    if (fio_name_parse(&number, name, JOURNAL_PREFIX, JOURNAL_SUFFIX)) {
         f.journal = true;
         e = check_journal(c, number, &f);
     } else if (fio_name_parse(&number, name, SUB_PREFIX, SUB_SUFFIX)) {

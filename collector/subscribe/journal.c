@@ -17,10 +17,12 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "collector/subscribe/journal_impl.h"
+#include "collector/subscribe/journal_recover.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/os/fio.h"
+#include "common/os/os.h"
+#include "common/reclog/reclog.h"
 
 #define COMMIT_MAX     (64u << 20)
 #define PACK_LEVEL     (-3)
@@ -31,10 +33,31 @@
 #define LOOK           16u                          /* records that are looked at at once */
 #define TOPICS_BYTES   (JOURNAL_PAYLOAD_MAX - 128u) /* of one part of a checkpoint */
 
-char *journal_path(const struct journal *j, uint64_t number)
-{
-    return fio_name_path(j->dir, JOURNAL_PREFIX, number, ".log");
-}
+struct journal {
+    struct journal_conf conf;
+    char *dir;
+    uint64_t epoch;
+
+    struct os_mutex *lock;      /* guards what follows, up to the next blank line */
+    struct journal_index index; /* changed by the writer alone */
+    uint64_t next;              /* behind the last that readers see */
+    struct journal_stats stats; /* without what the index knows */
+
+    /* The writer's own. */
+    uint64_t number;               /* of the newest file ever begun */
+    uint64_t position;             /* the next to give */
+    struct reclog_writer out;      /* not open: the next commit begins a file */
+    uint64_t out_seed, file_bytes; /* of the records of `out`; when it is full */
+    int64_t out_first_ns;          /* of its oldest record; 0 = none */
+    struct buf commit;             /* what the next write holds */
+    bool fresh;                    /* it begins a file, with this seed: */
+    uint64_t fresh_seed;
+    struct journal_fresh *waiting; /* what it holds */
+    size_t n_waiting, cap_waiting;
+    void *packer; /* ZSTD_CCtx */
+    uint8_t *packed;
+    size_t packed_cap;
+};
 
 /* What the index says of a record; all else is zero. Under the lock. */
 static void journal_known(struct journal_record *out, const struct journal_place *at)
@@ -42,79 +65,6 @@ static void journal_known(struct journal_record *out, const struct journal_place
     *out = (struct journal_record){
         .position = at->position, .seq = at->seq, .topic = at->topic, .n = at->n};
     memcpy(out->name, at->name, strnlen(at->name, sizeof out->name - 1));
-}
-
-static uint64_t journal_file_bytes(uint64_t max_bytes)
-{
-    uint64_t part = max_bytes / PARTS;
-
-    return part < FILE_BYTES_MIN ? FILE_BYTES_MIN : part > FILE_BYTES_MAX ? FILE_BYTES_MAX : part;
-}
-
-static enum err journal_open_parts(struct journal *j)
-{
-    enum err e = os_mutex_create(&j->lock);
-
-    if (e) {
-        return e;
-    }
-    j->dir = mem_strdup(j->conf.dir);
-    j->packer = ZSTD_createCCtx();
-    j->packed_cap = ZSTD_compressBound(JOURNAL_PAYLOAD_MAX);
-    j->packed = mem_alloc(j->packed_cap);
-    if (!j->dir || !j->packer || !j->packed) {
-        return ERR_NOMEM;
-    }
-    j->out = (struct reclog_writer){
-        .fio = j->conf.fio, .dir = j->dir, .prefix = JOURNAL_PREFIX, .suffix = ".log"};
-    return os_mkdirs(j->dir, true);
-}
-
-enum err journal_open(struct journal **out, const struct journal_conf *conf, struct errmsg *why)
-{
-    struct journal *j = mem_zalloc(sizeof *j);
-    enum err e;
-
-    if (!j) {
-        return errmsg_set(why, ERR_NOMEM, "out of memory");
-    }
-    j->conf = *conf;
-    j->file_bytes = journal_file_bytes(conf->max_bytes);
-    buf_init(&j->commit, COMMIT_MAX);
-    e = journal_open_parts(j);
-    if (e) {
-        errmsg_set(why, e, "cannot open %s: %s", conf->dir, err_text(e));
-        goto fail;
-    }
-    e = journal_recover(j, why);
-    if (e) {
-        goto fail;
-    }
-    *out = j;
-    return ERR_OK;
-
-fail:
-    journal_close(j);
-    return e;
-}
-
-void journal_close(struct journal *j)
-{
-    if (!j) {
-        return;
-    }
-    if (j->n_waiting > 0) {
-        err_ignore(journal_sync(j));
-    }
-    reclog_writer_close(&j->out);
-    journal_index_fini(&j->index);
-    buf_fini(&j->commit);
-    mem_free(j->waiting);
-    mem_free(j->packed);
-    ZSTD_freeCCtx(j->packer);
-    os_mutex_destroy(j->lock);
-    mem_free(j->dir);
-    mem_free(j);
 }
 
 uint64_t journal_epoch(const struct journal *j)
@@ -131,7 +81,7 @@ static void checkpoint_put_part(struct journal *j, const struct buf *content, bo
                              .content = content->p,
                              .content_n = content->n};
 
-    journal_part_put(&j->commit, &p, j->fresh_seed);
+    journal_format_put_part(&j->commit, &p, j->fresh_seed);
 }
 
 /* The newest numbers of all topics, in as many records as it takes. */
@@ -143,7 +93,7 @@ static enum err checkpoint_put(struct journal *j)
 
     buf_init(&content, JOURNAL_PAYLOAD_MAX);
     memcpy(floor.seq, j->index.floor, sizeof floor.seq);
-    journal_topic_put(&content, &floor);
+    journal_format_put_topic(&content, &floor);
     for (size_t i = 0; i < j->index.n_channels; i++) {
         const struct journal_channel *c = &j->index.channels[i];
         struct journal_topic t = {.name = str_make(c->name)};
@@ -153,7 +103,7 @@ static enum err checkpoint_put(struct journal *j)
             buf_reset(&content);
         }
         memcpy(t.seq, c->seq, sizeof t.seq);
-        journal_topic_put(&content, &t);
+        journal_format_put_topic(&content, &t);
     }
     e = content.bad;
     checkpoint_put_part(j, &content, false);
@@ -161,7 +111,7 @@ static enum err checkpoint_put(struct journal *j)
     return e ? e : j->commit.bad;
 }
 
-enum err journal_begin(struct journal *j)
+static enum err journal_begin(struct journal *j)
 {
     struct journal_header h = {.number = j->number + 1, .epoch = j->epoch, .position = j->position};
     enum err e = os_random(&j->fresh_seed, sizeof j->fresh_seed);
@@ -170,7 +120,7 @@ enum err journal_begin(struct journal *j)
         return e;
     }
     h.seed = j->fresh_seed;
-    journal_header_put(&j->commit, &h);
+    journal_format_put_header(&j->commit, &h);
     e = checkpoint_put(j);
     if (e) {
         buf_reset(&j->commit);
@@ -231,7 +181,7 @@ static enum err append_put(struct journal *j, const struct journal_record *r, ui
     uint64_t base = j->fresh ? 0 : j->out.bytes;
 
     append_pack(j, &p);
-    journal_part_put(&j->commit, &p, j->fresh ? j->fresh_seed : j->out_seed);
+    journal_format_put_part(&j->commit, &p, j->fresh ? j->fresh_seed : j->out_seed);
     if (j->commit.bad) {
         enum err e = j->commit.bad;
 
@@ -394,6 +344,140 @@ enum err journal_sync(struct journal *j)
     return ERR_OK;
 }
 
+/* -- opening, closing -- */
+
+static uint64_t journal_file_bytes(uint64_t max_bytes)
+{
+    uint64_t part = max_bytes / PARTS;
+
+    return part < FILE_BYTES_MIN ? FILE_BYTES_MIN : part > FILE_BYTES_MAX ? FILE_BYTES_MAX : part;
+}
+
+static enum err journal_open_parts(struct journal *j)
+{
+    enum err e = os_mutex_create(&j->lock);
+
+    if (e) {
+        return e;
+    }
+    j->dir = mem_strdup(j->conf.dir);
+    j->packer = ZSTD_createCCtx();
+    j->packed_cap = ZSTD_compressBound(JOURNAL_PAYLOAD_MAX);
+    j->packed = mem_alloc(j->packed_cap);
+    if (!j->dir || !j->packer || !j->packed) {
+        return ERR_NOMEM;
+    }
+    j->out = (struct reclog_writer){
+        .fio = j->conf.fio, .dir = j->dir, .prefix = JOURNAL_PREFIX, .suffix = JOURNAL_SUFFIX};
+    return os_mkdirs(j->dir, true);
+}
+
+/* The newest file again as the one to write to: its torn end is cut, durably. */
+static enum err open_resumed(struct journal *j, const struct journal_recovered *r)
+{
+    struct journal_file *newest = &j->index.files[j->index.n_files - 1];
+    char *path = fio_name_path(j->dir, JOURNAL_PREFIX, newest->number, JOURNAL_SUFFIX);
+    uint64_t size = newest->bytes;
+    enum err e = path ? j->conf.fio->open(j->conf.fio->ctx, &j->out.f, path) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e) {
+        j->out.f = NULL;
+        return e;
+    }
+    if (r->end < size) {
+        j->stats.torn_bytes += size - r->end;
+        newest->bytes = r->end;
+        j->index.bytes -= size - r->end;
+    }
+    j->out.number = newest->number;
+    j->out.bytes = r->end;
+    j->out_seed = newest->seed;
+    return reclog_cut(j->conf.fio, j->out.f, j->dir, size, r->end);
+}
+
+/* What the next opening must know is in a new file before a damaged one goes. */
+static enum err open_go_on(struct journal *j, const struct journal_recovered *r)
+{
+    enum err e;
+
+    j->number = r->number;
+    j->next = j->position = r->position;
+    j->epoch = r->epoch;
+    j->out_first_ns = r->first_ns;
+    j->stats.torn_bytes = r->torn_bytes;
+    j->stats.damaged_bytes = r->damaged_bytes;
+    j->stats.damaged_records = r->damaged_records;
+    if (r->sound) {
+        return open_resumed(j, r);
+    }
+    e = journal_begin(j);
+    return e ? e : journal_sync(j);
+}
+
+static enum err open_recovered(struct journal *j, struct errmsg *why)
+{
+    struct journal_recovered r = {.number = 0};
+    enum err e = journal_recover(&r, &j->index, j->conf.fio, j->dir, why);
+
+    if (!e) {
+        e = open_go_on(j, &r);
+        e = e ? e : journal_recover_clean(&r, j->conf.fio, j->dir);
+        if (e) {
+            errmsg_set(why, e, "cannot write to %s: %s", j->dir, err_text(e));
+        }
+    }
+    mem_free(r.unread);
+    return e;
+}
+
+enum err journal_open(struct journal **out, const struct journal_conf *conf, struct errmsg *why)
+{
+    struct journal *j = mem_zalloc(sizeof *j);
+    enum err e;
+
+    if (!j) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    j->conf = *conf;
+    j->file_bytes = journal_file_bytes(conf->max_bytes);
+    buf_init(&j->commit, COMMIT_MAX);
+    e = journal_open_parts(j);
+    if (e) {
+        errmsg_set(why, e, "cannot open %s: %s", conf->dir, err_text(e));
+        goto fail;
+    }
+    e = open_recovered(j, why);
+    if (e) {
+        goto fail;
+    }
+    *out = j;
+    return ERR_OK;
+
+fail:
+    journal_close(j);
+    return e;
+}
+
+void journal_close(struct journal *j)
+{
+    if (!j) {
+        return;
+    }
+    if (j->n_waiting > 0) {
+        err_ignore(journal_sync(j));
+    }
+    reclog_writer_close(&j->out);
+    journal_index_fini(&j->index);
+    buf_fini(&j->commit);
+    mem_free(j->waiting);
+    mem_free(j->packed);
+    ZSTD_freeCCtx(j->packer);
+    os_mutex_destroy(j->lock);
+    mem_free(j->dir);
+    mem_free(j);
+}
+
 /* -- reading back -- */
 
 /* The index says where, the bytes are read without the lock by a file of the reader's own. A file
@@ -416,7 +500,7 @@ static enum err place_read_bytes(const struct journal *j, const struct place *p,
                                  size_t *n)
 {
     const struct fio *fio = j->conf.fio;
-    char *path = journal_path(j, p->at.file);
+    char *path = fio_name_path(j->dir, JOURNAL_PREFIX, p->at.file, JOURNAL_SUFFIX);
     struct fio_file *f;
     enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
 
@@ -460,15 +544,15 @@ static enum err place_read(const struct journal *j, struct place *p, struct buf 
     enum err e = bytes ? place_read_bytes(j, p, bytes, &n) : ERR_NOMEM;
 
     if (!e && payload) {
-        e = journal_part_parse(&part, &used, bytes, n, p->at.seed);
+        e = journal_format_part(&part, &used, bytes, n, p->at.seed);
     } else if (!e) {
-        e = journal_part_head(&part, bytes, n, p->at.seed);
+        e = journal_format_part_head(&part, bytes, n, p->at.seed);
     }
     if (!e) {
         e = place_complete(p, &part);
     }
     if (!e && payload) {
-        e = journal_part_unpack(payload, &part);
+        e = journal_format_unpack(payload, &part);
     }
     mem_free(bytes);
     return e;
@@ -628,7 +712,7 @@ void journal_trim(struct journal *j, int64_t now_ns,
 
     while (trim_oldest_goes(j, now_ns)) {
         const struct journal_file *f = &j->index.files[0];
-        char *path = journal_path(j, f->number);
+        char *path = fio_name_path(j->dir, JOURNAL_PREFIX, f->number, JOURNAL_SUFFIX);
         bool gone;
 
         trim_report(j, lost, ctx);

@@ -11,17 +11,13 @@
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_H
 
+#include "collector/subscribe/journal_record.h"
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model/model.h"
 #include "common/model/stats.h"
 #include "common/os/fio.h"
-#include "common/os/uuid.h"
 
-#define JOURNAL_PAYLOAD_MAX (1u << 20)
-#define JOURNAL_LEAST       (4u << 20)
-
-enum feed_topic { FEED_EVENT, FEED_SAMPLE, FEED_TOPICS };
+#define JOURNAL_LEAST (4u << 20)
 
 struct journal;
 
@@ -31,20 +27,6 @@ struct journal_conf {
     uint64_t max_bytes; /* of all files, at least JOURNAL_LEAST */
     int64_t max_age_ns; /* 0: any */
     uint32_t hosts_max; /* two topics each */
-};
-
-struct journal_record {
-    uint64_t position; /* given by journal_append */
-    uint64_t seq;      /* of its topic, from 1; likewise */
-    enum feed_topic topic;
-    struct uuid host;
-    char name[MODEL_HOST_NAME_MAX + 1];
-    uint64_t stream, batch, last_batch; /* the batches it was made of: one, or several in a row */
-    bool more;                          /* the next record goes on with the same batch */
-    int64_t stored_ns;                  /* UTC, collector's clock */
-    int64_t first_ns, last_ns;          /* stamps inside */
-    size_t n; /* bytes of an encoded Update; 0: a gap, of last_batch - batch + 1 messages that never
-                 were, with stream 0 */
 };
 
 /* Errors: ERR_IO, ERR_NOSPACE, ERR_ACCESS, ERR_NOMEM, ERR_VERSION; why names the file. Damage costs

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_INDEX_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_INDEX_H
 
-#include "collector/subscribe/journal_record.h"
+#include "collector/subscribe/journal_format.h"
 
 /* In the place of a channel: of a record that is damaged. It is known to have been there, and
  * cannot be read. */

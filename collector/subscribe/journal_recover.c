@@ -9,13 +9,15 @@
  * The numbers of topics come from the newest file's checkpoint and from all records. When that
  * cannot be read, they are not known: a new epoch begins, and positions go on far above. What the
  * next opening must know is in a new file before the damaged one goes. */
+#include "collector/subscribe/journal_recover.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/subscribe/journal_impl.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
-#include "common/os/fio.h"
+#include "common/os/os.h"
+#include "common/reclog/reclog.h"
 
 #define FILES_MAX 65536u
 #define FAR_ABOVE (UINT64_C(1) << 32)         /* more records than a file holds */
@@ -32,7 +34,10 @@ struct found_file {
 };
 
 struct recovery {
-    struct journal *j;
+    struct journal_recovered *out;
+    struct journal_index *index;
+    const struct fio *fio;
+    const char *dir;
     struct found_file *files;
     size_t n, cap;
     struct found_file *now;      /* being read */
@@ -48,7 +53,7 @@ static enum err collect_name(void *ctx, const char *name)
     uint64_t number;
     enum err e;
 
-    if (!fio_name_parse(&number, name, JOURNAL_PREFIX, ".log")) {
+    if (!fio_name_parse(&number, name, JOURNAL_PREFIX, JOURNAL_SUFFIX)) {
         return ERR_OK;
     }
     e = VEC_ROOM(&r->files, &r->cap, r->n + 1, FILES_MAX);
@@ -68,7 +73,7 @@ static uint64_t greater(uint64_t a, uint64_t b)
 
 static enum err learn_numbers(struct recovery *r, const struct journal_topic *t)
 {
-    struct journal_index *x = &r->j->index;
+    struct journal_index *x = r->index;
     char name[MODEL_HOST_NAME_MAX + 1] = {0};
     uint32_t channel;
     enum err e;
@@ -97,7 +102,7 @@ static enum err learn_topics(struct recovery *r, const struct journal_part *part
     enum err e = ERR_OK;
 
     while (!e) {
-        e = journal_topic_parse(&t, &p, &n);
+        e = journal_format_topic(&t, &p, &n);
         if (!e) {
             e = learn_numbers(r, &t);
         }
@@ -146,7 +151,7 @@ static enum err keep_damaged(struct recovery *r, uint64_t before, const struct j
 
         e = add_fresh(r, &one);
     }
-    r->j->stats.damaged_records += n;
+    r->out->damaged_records += n;
     return e;
 }
 
@@ -171,7 +176,7 @@ static enum err keep_entry(struct recovery *r, uint32_t channel, const struct jo
 static void learn_record(struct recovery *r, uint32_t channel, enum feed_topic topic, uint64_t seq,
                          uint64_t position)
 {
-    struct journal_channel *c = &r->j->index.channels[channel];
+    struct journal_channel *c = &r->index->channels[channel];
 
     c->last[topic] = c->seq[topic] = greater(c->seq[topic], seq);
     r->position = greater(r->position, position);
@@ -207,7 +212,7 @@ static enum err take_record(void *ctx, const struct journal_found *found)
     if (found->part->kind != JOURNAL_MESSAGE) {
         return ERR_OK;
     }
-    e = journal_index_take(&r->j->index, &channel, about->name, UINT32_MAX);
+    e = journal_index_take(r->index, &channel, about->name, UINT32_MAX);
     if (e) {
         return e;
     }
@@ -236,7 +241,7 @@ static void learn_entries(struct recovery *r)
  * them whose header is lost. */
 static enum err index_tail(struct recovery *r, uint64_t next)
 {
-    struct journal_index *x = &r->j->index;
+    struct journal_index *x = r->index;
     struct journal_file *f = x->n_files > 0 ? &x->files[x->n_files - 1] : NULL;
     uint64_t n = f ? records_in(r->tail, r->position, next) : 0;
     enum err e = n > 0 ? journal_index_room_entries(f, n) : ERR_OK;
@@ -246,14 +251,14 @@ static enum err index_tail(struct recovery *r, uint64_t next)
 
         journal_index_add(x, &one);
     }
-    r->j->stats.damaged_records += e ? 0 : n;
+    r->out->damaged_records += e ? 0 : n;
     return e;
 }
 
 /* What counts of the file goes into the index. A topic's numbers must grow: find relies on it. */
 static enum err index_file(struct recovery *r)
 {
-    struct journal_index *x = &r->j->index;
+    struct journal_index *x = r->index;
     struct journal_file *f;
     enum err e = journal_index_room_file(x);
 
@@ -283,14 +288,14 @@ static enum err index_file(struct recovery *r)
     if (r->whole < r->n_fresh) { /* a batch that never was complete, at the end */
         r->now->end = r->fresh[r->whole].offset;
     }
-    r->j->out_first_ns = r->whole > 0 ? r->fresh[0].stored_ns : 0;
+    r->out->first_ns = r->whole > 0 ? r->fresh[0].stored_ns : 0;
     journal_index_grew(x, r->now->size);
     return e;
 }
 
 static enum err read_open(struct recovery *r, struct fio_file *f)
 {
-    const struct fio *fio = r->j->conf.fio;
+    const struct fio *fio = r->fio;
     struct journal_scan job = {fio, f, 0, take_record, r};
     struct journal_scanned done = {.end = 0};
     uint64_t tail;
@@ -300,7 +305,7 @@ static enum err read_open(struct recovery *r, struct fio_file *f)
     if (e) {
         return e;
     }
-    e = journal_scan(&done, &job);
+    e = journal_format_scan(&done, &job);
     if (e == ERR_CORRUPT) {
         r->now->fate = job.size < JOURNAL_HEADER_BYTES ? TORN : BLIND;
         r->tail += r->now->fate == BLIND ? job.size : 0;
@@ -333,8 +338,8 @@ static enum err read_open(struct recovery *r, struct fio_file *f)
 
 static enum err read_file(struct recovery *r, struct found_file *file, struct errmsg *why)
 {
-    const struct fio *fio = r->j->conf.fio;
-    char *path = journal_path(r->j, file->number);
+    const struct fio *fio = r->fio;
+    char *path = fio_name_path(r->dir, JOURNAL_PREFIX, file->number, JOURNAL_SUFFIX);
     struct fio_file *f;
     enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
 
@@ -348,7 +353,7 @@ static enum err read_file(struct recovery *r, struct found_file *file, struct er
         errmsg_set(why, e, "%s was written by a newer version of the collector: use that one",
                    path);
     } else if (e) {
-        errmsg_set(why, e, "cannot read %s: %s", path ? path : r->j->dir, err_text(e));
+        errmsg_set(why, e, "cannot read %s: %s", path ? path : r->dir, err_text(e));
     }
     mem_free(path);
     return e;
@@ -356,54 +361,33 @@ static enum err read_file(struct recovery *r, struct found_file *file, struct er
 
 /* -- all of them -- */
 
-/* The newest file again as the one to write to: its torn end is cut, durably. */
-static enum err resume(struct journal *j, const struct found_file *file)
+/* Of what is not read; its files go when the journal goes on in another one. */
+static enum err count_unread(struct recovery *r, const struct found_file *newest)
 {
-    const struct fio *fio = j->conf.fio;
-    char *path = journal_path(j, file->number);
-    enum err e = path ? fio->open(fio->ctx, &j->out.f, path) : ERR_NOMEM;
+    struct journal_recovered *out = r->out;
 
-    mem_free(path);
-    if (e) {
-        j->out.f = NULL;
-        return e;
+    out->unread = mem_array(r->n + 1, sizeof *out->unread);
+    if (!out->unread) {
+        return ERR_NOMEM;
     }
-    if (file->end < file->size) {
-        j->stats.torn_bytes += file->size - file->end;
-        j->index.files[j->index.n_files - 1].bytes = file->end;
-        j->index.bytes -= file->size - file->end;
-    }
-    j->out.number = file->number;
-    j->out.bytes = file->end;
-    j->out_seed = file->seed;
-    return reclog_cut(fio, j->out.f, j->dir, file->size, file->end);
-}
-
-static enum err remove_unread(struct recovery *r, const struct found_file *newest)
-{
-    const struct fio *fio = r->j->conf.fio;
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; i < r->n && !e; i++) {
+    for (size_t i = 0; i < r->n; i++) {
         const struct found_file *f = &r->files[i];
-        char *path = f->fate != READ ? journal_path(r->j, f->number) : NULL;
 
         if (f->fate == READ) {
-            r->j->stats.damaged_bytes += f->damaged + f->header;
-            r->j->stats.damaged_bytes += f != newest || f->damaged ? f->size - f->end : 0;
+            out->damaged_bytes += f->damaged + f->header;
+            out->damaged_bytes += f != newest || f->damaged ? f->size - f->end : 0;
             continue;
         }
-        r->j->stats.damaged_bytes += f->fate == BLIND ? f->size : 0;
-        r->j->stats.torn_bytes += f->fate == TORN ? f->size : 0;
-        e = path ? fio->remove(fio->ctx, path) : ERR_NOMEM;
-        mem_free(path);
+        out->damaged_bytes += f->fate == BLIND ? f->size : 0;
+        out->torn_bytes += f->fate == TORN ? f->size : 0;
+        out->unread[out->n_unread++] = f->number;
     }
-    return e;
+    return ERR_OK;
 }
 
-static enum err go_on(struct recovery *r)
+static enum err conclude(struct recovery *r)
 {
-    struct journal *j = r->j;
+    struct journal_recovered *out = r->out;
     const struct found_file *newest = r->n ? &r->files[r->n - 1] : NULL;
     bool blind, known;
     enum err e = ERR_OK;
@@ -413,31 +397,27 @@ static enum err go_on(struct recovery *r)
     }
     blind = newest && (newest->fate == BLIND || !newest->numbered);
     known = newest && !blind;
-    j->number = r->n ? r->files[r->n - 1].number : 0;
-    j->position = r->position + 1 + (blind ? FAR_ABOVE : 0);
-    j->next = j->position;
+    out->number = r->n ? r->files[r->n - 1].number : 0;
+    out->position = r->position + 1 + (blind ? FAR_ABOVE : 0);
     if (known) {
-        j->epoch = newest->epoch;
+        out->epoch = newest->epoch;
     } else {
-        e = os_random(&j->epoch, sizeof j->epoch);
-        j->epoch |= 1; /* 0 is none */
+        e = os_random(&out->epoch, sizeof out->epoch);
+        out->epoch |= 1; /* 0 is none */
     }
-    if (!e && known && newest->damaged + newest->header == 0) {
-        e = resume(j, newest);
-    } else if (!e) {
-        e = journal_begin(j);
-        e = e ? e : journal_sync(j);
-    }
-    return e ? e : remove_unread(r, newest);
+    out->sound = known && newest->damaged + newest->header == 0;
+    out->end = newest ? newest->end : 0;
+    return e ? e : count_unread(r, newest);
 }
 
-enum err journal_recover(struct journal *j, struct errmsg *why)
+enum err journal_recover(struct journal_recovered *out, struct journal_index *index,
+                         const struct fio *fio, const char *dir, struct errmsg *why)
 {
-    struct recovery r = {.j = j};
-    enum err e = os_list_dir(j->dir, collect_name, &r);
+    struct recovery r = {.out = out, .index = index, .fio = fio, .dir = dir};
+    enum err e = os_list_dir(dir, collect_name, &r);
 
     if (e) {
-        errmsg_set(why, e, "cannot list %s: %s", j->dir, err_text(e));
+        errmsg_set(why, e, "cannot list %s: %s", dir, err_text(e));
     } else if (r.n > 0) {
         qsort(r.files, r.n, sizeof *r.files, reclog_by_number);
     }
@@ -445,12 +425,26 @@ enum err journal_recover(struct journal *j, struct errmsg *why)
         e = read_file(&r, &r.files[i], why);
     }
     if (!e) {
-        e = go_on(&r);
+        e = conclude(&r);
         if (e) {
-            errmsg_set(why, e, "cannot write to %s: %s", j->dir, err_text(e));
+            errmsg_set(why, e, "cannot recover %s: %s", dir, err_text(e));
         }
     }
     mem_free(r.fresh);
     mem_free(r.files);
+    return e;
+}
+
+enum err journal_recover_clean(const struct journal_recovered *r, const struct fio *fio,
+                               const char *dir)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < r->n_unread && !e; i++) {
+        char *path = fio_name_path(dir, JOURNAL_PREFIX, r->unread[i], JOURNAL_SUFFIX);
+
+        e = path ? fio->remove(fio->ctx, path) : ERR_NOMEM;
+        mem_free(path);
+    }
     return e;
 }

@@ -2,7 +2,7 @@
  * checkpoint, and cut into sound records of which one byte is then altered. */
 #include <assert.h>
 
-#include "collector/subscribe/journal_record.h"
+#include "collector/subscribe/journal_format.h"
 #include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -16,7 +16,7 @@ static void try_part(const struct journal_part *part)
     assert(part->about.n <= JOURNAL_PAYLOAD_MAX && part->about.topic < FEED_TOPICS);
     assert(memchr(part->about.name, 0, sizeof part->about.name));
     buf_init(&b, JOURNAL_PAYLOAD_MAX);
-    assert(journal_part_unpack(&b, part) != ERR_OK || b.n == part->about.n);
+    assert(journal_format_unpack(&b, part) != ERR_OK || b.n == part->about.n);
     buf_fini(&b);
 }
 
@@ -37,7 +37,7 @@ static size_t scan(const uint8_t *p, size_t n)
     size_t count = 0;
     struct journal_scan job = {&memory, &f, n, count_record, &count};
     struct journal_scanned done = {.end = 0};
-    enum err e = journal_scan(&done, &job);
+    enum err e = journal_format_scan(&done, &job);
 
     assert(e == ERR_OK || e == ERR_VERSION || e == ERR_CORRUPT);
     assert(done.end <= n);
@@ -49,7 +49,7 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
     const struct journal_header h = {.number = 1, .epoch = 2, .seed = SEED, .position = 1};
     size_t count = 0;
 
-    journal_header_put(b, &h);
+    journal_format_put_header(b, &h);
     while (n > 1) {
         size_t len = 1 + p[0] % 64;
         struct journal_part part = {.kind = JOURNAL_MESSAGE};
@@ -62,7 +62,7 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
         part.about.n = len;
         part.content = p;
         part.content_n = len;
-        journal_part_put(b, &part, SEED);
+        journal_format_put_part(b, &part, SEED);
         p += len;
         n -= len;
     }
@@ -78,14 +78,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     struct buf b;
 
     (void)scan(p, n);
-    if (journal_part_parse(&part, &used, p, n, SEED) == ERR_OK) {
+    if (journal_format_part(&part, &used, p, n, SEED) == ERR_OK) {
         assert(used <= n);
         try_part(&part);
     }
     part = (struct journal_part){.packed = true, .content = p, .content_n = n};
     part.about.n = n > 0 ? p[0] * 16u : 0;
     try_part(&part);
-    while (journal_topic_parse(&topic, &at, &left) == ERR_OK) {
+    while (journal_format_topic(&topic, &at, &left) == ERR_OK) {
         assert(at + left == p + n && topic.name.n <= MODEL_HOST_NAME_MAX);
     }
     buf_init(&b, 1u << 20);

@@ -8,7 +8,7 @@
 #include "collector/store/segment/seg_scan.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/wal/wal_source.h"
-#include "collector/subscribe/journal_record.h"
+#include "collector/subscribe/journal_format.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -519,11 +519,11 @@ static void format_2_of_the_journal_is_written(void **state)
 
     buf_init(&b, 1u << 16);
     buf_init(&topics, 1u << 10);
-    journal_header_put(&b, &h);
-    journal_topic_put(&topics, &topic);
+    journal_format_put_header(&b, &h);
+    journal_format_put_topic(&topics, &topic);
     part.about.n = part.content_n = topics.n;
     part.content = topics.p;
-    journal_part_put(&b, &part, SEED);
+    journal_format_put_part(&b, &part, SEED);
     part = (struct journal_part){.kind = JOURNAL_MESSAGE,
                                  .about = {.position = 42,
                                            .seq = 5,
@@ -540,12 +540,12 @@ static void format_2_of_the_journal_is_written(void **state)
                                            .n = 14},
                                  .content = "encoded update",
                                  .content_n = 14};
-    journal_part_put(&b, &part, SEED);
+    journal_format_put_part(&b, &part, SEED);
     part.packed = true;
     part.about.more = false;
     part.about.position++;
     part.content_n = 9;
-    journal_part_put(&b, &part, SEED);
+    journal_format_put_part(&b, &part, SEED);
     same(FIXTURES "feed-bytes2.log", &b);
     buf_fini(&topics);
     buf_fini(&b);

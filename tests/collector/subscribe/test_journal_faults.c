@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/subscribe/feed_check.h"
-#include "collector/subscribe/journal_record.h"
+#include "collector/subscribe/journal_format.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/os/fio.h"
@@ -691,7 +691,7 @@ static void a_newer_version_is_refused_by_either_copy_and_named(void **state)
 
     buf_init(&b, 4096);
     buf_init(&once, 4096);
-    journal_header_put(&once, &h);
+    journal_format_put_header(&once, &h);
     once.p[8] = 9;
     once.n = COPY_BYTES - 8;
     buf_put_u64le(&once, hash_bytes(once.p, COPY_BYTES - 8, 0));

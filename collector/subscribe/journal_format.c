@@ -1,4 +1,4 @@
-#include "collector/subscribe/journal_record.h"
+#include "collector/subscribe/journal_format.h"
 
 #include <string.h>
 #include <zstd.h>
@@ -21,14 +21,14 @@ static const struct reclog_format format = {.magic = {'P', 'F', 'F', 'E', 'E', '
 
 /* -- the header -- */
 
-void journal_header_put(struct buf *b, const struct journal_header *h)
+void journal_format_put_header(struct buf *b, const struct journal_header *h)
 {
     const uint64_t words[] = {h->number, h->epoch, h->seed, h->position};
 
     reclog_header_put(b, &format, 0, words);
 }
 
-enum err journal_header_parse(struct journal_header *out, const uint8_t *p, size_t n)
+enum err journal_format_header(struct journal_header *out, const uint8_t *p, size_t n)
 {
     struct reclog_header found;
     enum err e = reclog_header_parse(&found, &format, NULL, p, n);
@@ -54,7 +54,7 @@ static uint32_t check_of(const void *p, uint64_t seed)
     return (uint32_t)hash_bytes(p, JOURNAL_RECORD_FIXED - 4, seed);
 }
 
-void journal_part_put(struct buf *b, const struct journal_part *p, uint64_t seed)
+void journal_format_put_part(struct buf *b, const struct journal_part *p, uint64_t seed)
 {
     const struct journal_record *r = &p->about;
     size_t start = b->n, name_n = strnlen(r->name, sizeof r->name);
@@ -123,7 +123,8 @@ static enum err fixed_parse(struct journal_part *out, size_t *name_n, struct cur
     return ERR_OK;
 }
 
-enum err journal_part_head(struct journal_part *out, const uint8_t *p, size_t n, uint64_t seed)
+enum err journal_format_part_head(struct journal_part *out, const uint8_t *p, size_t n,
+                                  uint64_t seed)
 {
     struct cur c = cur_make(p, n);
     size_t name_n;
@@ -131,8 +132,8 @@ enum err journal_part_head(struct journal_part *out, const uint8_t *p, size_t n,
     return n < JOURNAL_RECORD_FIXED ? ERR_CORRUPT : fixed_parse(out, &name_n, &c, seed);
 }
 
-enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_t *p, size_t n,
-                            uint64_t seed)
+enum err journal_format_part(struct journal_part *out, size_t *used, const uint8_t *p, size_t n,
+                             uint64_t seed)
 {
     struct cur c = cur_make(p, n);
     struct journal_part found;
@@ -155,7 +156,7 @@ enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_
     return ERR_OK;
 }
 
-enum err journal_part_unpack(struct buf *out, const struct journal_part *p)
+enum err journal_format_unpack(struct buf *out, const struct journal_part *p)
 {
     size_t before = out->n;
     uint8_t *to;
@@ -178,7 +179,7 @@ enum err journal_part_unpack(struct buf *out, const struct journal_part *p)
     return ERR_OK;
 }
 
-void journal_topic_put(struct buf *b, const struct journal_topic *t)
+void journal_format_put_topic(struct buf *b, const struct journal_topic *t)
 {
     buf_put_u8(b, (uint8_t)t->name.n);
     buf_put(b, t->name.p, t->name.n);
@@ -187,7 +188,7 @@ void journal_topic_put(struct buf *b, const struct journal_topic *t)
     }
 }
 
-enum err journal_topic_parse(struct journal_topic *out, const uint8_t **p, size_t *n)
+enum err journal_format_topic(struct journal_topic *out, const uint8_t **p, size_t *n)
 {
     struct cur c = cur_make(*p, *n);
     struct journal_topic t;
@@ -223,7 +224,7 @@ static enum err scan_parse(void *ctx, const uint8_t *p, size_t n, uint64_t left,
     struct scan *s = ctx;
 
     (void)left;
-    return journal_part_parse(&s->part, used, p, n, s->seed);
+    return journal_format_part(&s->part, used, p, n, s->seed);
 }
 
 static enum err scan_records(struct scan *s, struct journal_scanned *out)
@@ -249,7 +250,7 @@ static enum err scan_records(struct scan *s, struct journal_scanned *out)
     return e;
 }
 
-enum err journal_scan(struct journal_scanned *out, const struct journal_scan *job)
+enum err journal_format_scan(struct journal_scanned *out, const struct journal_scan *job)
 {
     struct scan s = {.job = job,
                      .reader = {.format = &format,
@@ -267,7 +268,7 @@ enum err journal_scan(struct journal_scanned *out, const struct journal_scan *jo
         e = reclog_bytes(&s.reader, 0, JOURNAL_HEADER_BYTES, &p, &n);
     }
     if (!e) {
-        e = journal_header_parse(&done.header, p, n);
+        e = journal_format_header(&done.header, p, n);
     }
     if (!e) {
         s.seed = done.header.seed;
