@@ -3,10 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "agent/spool/spool_disk_impl.h"
+#include "agent/spool/spool_files.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
-#include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
@@ -19,16 +18,6 @@
 #define MARK_VERSION 1u
 
 static const char mark_magic[4] = {'P', 'F', 'S', 'M'};
-
-char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *suffix)
-{
-    return fio_name_path(d->dir, SPOOL_PREFIX, number, suffix);
-}
-
-enum err spool_disk_room(struct spool_disk *d)
-{
-    return VEC_ROOM(&d->files, &d->cap_files, d->n_files + 1, SIZE_MAX); /* max_bytes bounds them */
-}
 
 static uint64_t segment_bytes(uint64_t max_bytes)
 {
@@ -166,7 +155,7 @@ enum err spool_disk_open(struct spool_disk **out, const struct spool_disk_conf *
         errmsg_set(why, e, "cannot set up the spool: %s", err_text(e));
         goto fail;
     }
-    e = spool_recover(d, why);
+    e = spool_files_recover(d, why);
     if (!e && d->n_files > 0) {
         e = mark_check(d);
     }
@@ -186,7 +175,7 @@ void spool_disk_close(struct spool_disk *d)
     if (!d) {
         return;
     }
-    spool_disk_unread(d);
+    spool_files_unread(d);
     mark_close(d);
     reclog_writer_close(&d->out);
     buf_fini(&d->commit);
@@ -234,7 +223,7 @@ void spool_disk_memory(struct spool_disk *d, int64_t since_ns)
 /* The commit begins a file. */
 static enum err commit_begin_file(struct spool_disk *d)
 {
-    enum err e = spool_disk_room(d);
+    enum err e = spool_files_room(d);
 
     d->coming = (struct spool_file){.newest_ns = INT64_MAX};
     if (!e) {
@@ -251,10 +240,10 @@ static enum err commit_begin_file(struct spool_disk *d)
     d->coming.last_seq = d->next_seq - 1;
     d->coming.begin = SPOOL_HEADER_BYTES;
     d->coming.detail = SPOOL_WHOLE;
-    spool_header_put(&d->commit, &(struct spool_header){.number = d->coming.number,
-                                                        .stream = d->stream,
-                                                        .first_seq = d->next_seq,
-                                                        .seed = d->coming.seed});
+    spool_segment_put_header(&d->commit, &(struct spool_header){.number = d->coming.number,
+                                                                .stream = d->stream,
+                                                                .first_seq = d->next_seq,
+                                                                .seed = d->coming.seed});
     return d->commit.bad;
 }
 
@@ -292,7 +281,7 @@ enum err spool_disk_add(struct spool_disk *d, int64_t when_ns, const void *p, si
     }
     before = d->commit.n;
     if (!e) {
-        spool_record_put(&d->commit, d->coming.seed, d->next_seq, when_ns, p, n);
+        spool_segment_put_record(&d->commit, d->coming.seed, d->next_seq, when_ns, p, n);
         e = d->commit.bad;
     }
     if (e) {
@@ -366,7 +355,7 @@ enum err spool_disk_commit(struct spool_disk *d)
     }
     assert(d->next_seq == d->coming.last_seq + 1 &&
            d->commit_n <= d->next_seq - d->coming.first_seq);
-    spool_shrink(d, d->commit.n);
+    spool_files_shrink(d, d->commit.n);
     e = commit_write(d);
     if (e) {
         commit_undo(d);
@@ -380,7 +369,7 @@ enum err spool_disk_probe(struct spool_disk *d, uint64_t bytes)
 {
     static const uint8_t some[4096];
     const struct fio *fio = d->conf.fio;
-    char *path = spool_disk_path(d, 0, ".tmp");
+    char *path = spool_files_path(d, 0, ".tmp");
     struct fio_file *f;
     enum err e = path ? ERR_OK : ERR_NOMEM;
 
@@ -398,67 +387,12 @@ enum err spool_disk_probe(struct spool_disk *d, uint64_t bytes)
         e = fio->sync(fio->ctx, f);
     }
     fio->close(fio->ctx, f);
-    spool_disk_discard(d, path);
+    spool_files_discard(d, path);
     mem_free(path);
     return e;
 }
 
-void spool_disk_discard(struct spool_disk *d, const char *path)
-{
-    const struct fio *fio = d->conf.fio;
-
-    err_ignore(fio->sync_dir(fio->ctx, d->dir));
-    err_ignore(fio->remove(fio->ctx, path));
-    err_ignore(fio->sync_dir(fio->ctx, d->dir));
-}
-
 /* -- reading -- */
-
-void spool_disk_unread(struct spool_disk *d)
-{
-    if (d->in) {
-        d->conf.fio->close(d->conf.fio->ctx, d->in);
-        d->in = NULL;
-    }
-}
-
-enum err spool_disk_view(struct spool_disk *d, const struct spool_file *f,
-                         struct spool_segment *out)
-{
-    const struct fio *fio = d->conf.fio;
-    char *path;
-    enum err e;
-
-    *out = (struct spool_segment){.fio = fio, .f = d->out.f, .end = f->bytes, .seed = f->seed};
-    if (d->out.f && f == &d->files[d->n_files - 1]) {
-        return ERR_OK;
-    }
-    if (!d->in || d->in_number != f->number) {
-        spool_disk_unread(d);
-        path = spool_disk_path(d, f->number, SPOOL_SUFFIX);
-        e = path ? fio->open(fio->ctx, &d->in, path) : ERR_NOMEM;
-        mem_free(path);
-        if (e) {
-            d->in = NULL;
-            return e;
-        }
-        d->in_number = f->number;
-    }
-    out->f = d->in;
-    return ERR_OK;
-}
-
-bool spool_disk_is_done(const struct spool_disk *d, uint64_t stream, uint64_t seq)
-{
-    for (size_t i = 0; i < d->n_ranges; i++) {
-        const struct spool_range *r = &d->ranges[i];
-
-        if (r->stream == stream && r->first <= seq && seq <= r->last) {
-            return true;
-        }
-    }
-    return false;
-}
 
 /* The file the cursor is in; NULL: behind the last one. */
 static struct spool_file *cursor_file(struct spool_disk *d, struct spool_cursor *c)
@@ -486,7 +420,7 @@ static enum err cursor_seek(struct spool_disk *d, struct spool_cursor *c,
 
     while ((f = cursor_file(d, c)) != NULL) {
         struct spool_segment view;
-        enum err e = spool_disk_view(d, f, &view);
+        enum err e = spool_files_view(d, f, &view);
         uint64_t damaged = 0;
 
         if (!e) {
@@ -499,12 +433,12 @@ static enum err cursor_seek(struct spool_disk *d, struct spool_cursor *c,
         if (e == ERR_NOMEM) {
             return e;
         }
-        if (!e && !spool_disk_is_done(d, f->stream, r->seq)) {
+        if (!e && !spool_files_is_done(d, f->stream, r->seq)) {
             *file = f;
             return ERR_OK;
         }
         if (!e) {
-            c->at = spool_record_end(c->at, r);
+            c->at = spool_segment_end(c->at, r);
             continue;
         }
         d->stats.unreadable += e != ERR_END;
@@ -567,22 +501,8 @@ static void ranges_settle(struct spool_disk *d)
     }
     d->n_ranges = kept;
     while (d->n_files > 1 && d->files[0].number < d->back.number) {
-        spool_disk_remove(d, 0);
+        spool_files_remove(d, 0);
     }
-}
-
-void spool_disk_remove(struct spool_disk *d, size_t i)
-{
-    const struct fio *fio = d->conf.fio;
-    char *path = spool_disk_path(d, d->files[i].number, SPOOL_SUFFIX);
-
-    spool_disk_unread(d);
-    if (path) {
-        err_ignore(fio->remove(fio->ctx, path)); /* should it stay, it is sent again */
-    }
-    mem_free(path);
-    d->n_files--;
-    memmove(d->files + i, d->files + i + 1, (d->n_files - i) * sizeof *d->files);
 }
 
 void spool_disk_tidy(struct spool_disk *d)
@@ -601,18 +521,8 @@ void spool_disk_tidy(struct spool_disk *d)
     }
     commit_done(d);
     while (d->n_files > 1) {
-        spool_disk_remove(d, 0);
+        spool_files_remove(d, 0);
     }
-}
-
-struct spool_inflight *spool_disk_inflight(struct spool_disk *d, uint64_t stream, uint64_t seq)
-{
-    for (size_t i = 0; i < d->n_inflight; i++) {
-        if (d->inflight[i].stream == stream && d->inflight[i].seq == seq) {
-            return &d->inflight[i];
-        }
-    }
-    return NULL;
 }
 
 /* As cursor_seek, but *at comes to stand behind what is in flight; the cursor itself does not pass
@@ -624,8 +534,8 @@ static enum err cursor_seek_free(struct spool_disk *d, struct spool_cursor *c,
     enum err e = cursor_seek(d, c, file, r);
 
     *at = *c;
-    while (!e && spool_disk_inflight(d, (*file)->stream, r->seq)) {
-        at->at = spool_record_end(at->at, r);
+    while (!e && spool_files_inflight(d, (*file)->stream, r->seq)) {
+        at->at = spool_segment_end(at->at, r);
         e = cursor_seek(d, at, file, r);
     }
     return e;
@@ -678,7 +588,7 @@ enum err spool_disk_next(struct spool_disk *d, struct buf *content, struct spool
         if (e) {
             return e;
         }
-        e = spool_disk_view(d, f, &view);
+        e = spool_files_view(d, f, &view);
         if (!e) {
             e = spool_segment_read(&view, from.at, &r, content);
         }
@@ -687,7 +597,7 @@ enum err spool_disk_next(struct spool_disk *d, struct buf *content, struct spool
         }
         *out = (struct spool_taken){f->stream, r.seq, content->p, r.n};
         if (!e) {
-            assert(!spool_disk_inflight(d, f->stream, r.seq));
+            assert(!spool_files_inflight(d, f->stream, r.seq));
             d->inflight[d->n_inflight++] =
                 (struct spool_inflight){.stream = f->stream, .seq = r.seq};
             return ERR_OK;
@@ -706,7 +616,7 @@ static void inflight_count_ack(struct spool_disk *d, size_t n)
 /* Whether its file was gone. */
 static bool inflight_end(struct spool_disk *d, const struct spool_taken *t)
 {
-    struct spool_inflight *hand = spool_disk_inflight(d, t->stream, t->seq);
+    struct spool_inflight *hand = spool_files_inflight(d, t->stream, t->seq);
     bool gone = hand && hand->gone;
 
     if (hand) {
@@ -731,11 +641,11 @@ void spool_disk_ack(struct spool_disk *d, const struct spool_taken *t)
     (void)inflight_end(d, t);
     inflight_count_ack(d, t->n);
     if (cursor_seek(d, &d->back, &f, &r) == ERR_OK && f->stream == t->stream && r.seq == t->seq) {
-        d->back.at = spool_record_end(d->back.at, &r);
+        d->back.at = spool_segment_end(d->back.at, &r);
     }
     if (d->live_set && cursor_seek(d, &d->live, &f, &r) == ERR_OK && f->stream == t->stream &&
         r.seq == t->seq) {
-        d->live.at = spool_record_end(d->live.at, &r);
+        d->live.at = spool_segment_end(d->live.at, &r);
     }
     ranges_add(d, t->stream, t->seq);
     ranges_settle(d);
@@ -749,7 +659,7 @@ size_t spool_disk_ack_upto(struct spool_disk *d, uint64_t stream, uint64_t last_
 
     while (cursor_seek(d, &d->back, &f, &r) == ERR_OK && f->stream == stream && r.seq <= last_seq) {
         inflight_count_ack(d, r.n);
-        d->back.at = spool_record_end(d->back.at, &r);
+        d->back.at = spool_segment_end(d->back.at, &r);
         n++;
     }
     ranges_settle(d);
@@ -761,7 +671,7 @@ void spool_disk_expire(struct spool_disk *d, int64_t now_ns)
     size_t kept = d->out.f ? 1 : 0;
 
     while (d->n_files > kept && d->files[0].newest_ns < now_ns - d->conf.max_age_ns) {
-        spool_shrink_drop(d, 0, &d->stats.expired);
+        spool_files_drop(d, 0, &d->stats.expired);
     }
 }
 
@@ -773,7 +683,7 @@ static bool owner_read_host(struct spool_disk *d, const struct spool_file *f, st
     uint64_t at = SPOOL_HEADER_BYTES, damaged = 0;
     struct spool_segment view;
     struct spool_record r;
-    enum err e = spool_disk_view(d, f, &view);
+    enum err e = spool_files_view(d, f, &view);
 
     while (!e) {
         struct batch *b;
@@ -785,7 +695,7 @@ static bool owner_read_host(struct spool_disk *d, const struct spool_file *f, st
             wire_batch_free(b);
             return true;
         }
-        at = e ? at : spool_record_end(at, &r);
+        at = e ? at : spool_segment_end(at, &r);
     }
     return false;
 }
@@ -800,7 +710,7 @@ enum err spool_disk_keep(struct spool_disk *d, const struct uuid *host)
         struct uuid of;
 
         if (owner_read_host(d, &d->files[i], &of) && memcmp(&of, host, sizeof of) != 0) {
-            spool_shrink_drop(d, i, &d->stats.other_host);
+            spool_files_drop(d, i, &d->stats.other_host);
         } else {
             i++;
         }

@@ -17,14 +17,14 @@ static const struct reclog_format format = {.magic = {'P', 'F', 'S', 'P', 'L', 0
                                             .above_0 = 2,
                                             .look = SPOOL_RECORD_BYTES};
 
-void spool_header_put(struct buf *b, const struct spool_header *h)
+void spool_segment_put_header(struct buf *b, const struct spool_header *h)
 {
     const uint64_t words[] = {h->number, h->stream, h->first_seq, h->seed};
 
     reclog_header_put(b, &format, h->detail, words);
 }
 
-enum err spool_header_parse(struct spool_header *h, uint64_t number, const uint8_t *p, size_t n)
+enum err spool_segment_header(struct spool_header *h, uint64_t number, const uint8_t *p, size_t n)
 {
     struct reclog_header found;
     enum err e = reclog_header_parse(&found, &format, &number, p, n);
@@ -44,8 +44,8 @@ enum err spool_header_parse(struct spool_header *h, uint64_t number, const uint8
     return e;
 }
 
-void spool_record_put(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_ns, const void *p,
-                      size_t n)
+void spool_segment_put_record(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_ns,
+                              const void *p, size_t n)
 {
     size_t start = b->n;
 
@@ -59,7 +59,7 @@ void spool_record_put(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_n
     buf_put(b, p, n);
 }
 
-enum err spool_record_parse(struct spool_record *r, const void *p, size_t n, uint64_t seed)
+enum err spool_segment_record(struct spool_record *r, const void *p, size_t n, uint64_t seed)
 {
     struct cur c = cur_make(p, n);
     const uint8_t *magic = cur_bytes(&c, RECLOG_MAGIC);
@@ -78,7 +78,7 @@ enum err spool_record_parse(struct spool_record *r, const void *p, size_t n, uin
     return ERR_OK;
 }
 
-uint64_t spool_record_end(uint64_t at, const struct spool_record *r)
+uint64_t spool_segment_end(uint64_t at, const struct spool_record *r)
 {
     return at + SPOOL_RECORD_BYTES + r->n;
 }
@@ -96,9 +96,9 @@ static enum err record_at(const struct spool_segment *s, uint64_t at, struct spo
     }
     e = s->fio->read(s->fio->ctx, s->f, at, bytes, sizeof bytes, &got);
     if (!e) {
-        e = spool_record_parse(&found, bytes, got, s->seed);
+        e = spool_segment_record(&found, bytes, got, s->seed);
     }
-    if (!e && spool_record_end(at, &found) > s->end) {
+    if (!e && spool_segment_end(at, &found) > s->end) {
         e = ERR_CORRUPT;
     }
     if (!e) {
@@ -115,7 +115,7 @@ struct search {
 static enum err search_parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size_t *used)
 {
     struct search *x = ctx;
-    enum err e = spool_record_parse(&x->r, p, n, x->s->seed);
+    enum err e = spool_segment_record(&x->r, p, n, x->s->seed);
 
     if (!e) {
         *used = SPOOL_RECORD_BYTES + x->r.n;

@@ -47,25 +47,25 @@ struct spool_segment {
 };
 
 /* Appended to b, whose failure latches. */
-void spool_header_put(struct buf *b, const struct spool_header *h);
-void spool_record_put(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_ns, const void *p,
-                      size_t n);
+void spool_segment_put_header(struct buf *b, const struct spool_header *h);
+void spool_segment_put_record(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_ns,
+                              const void *p, size_t n);
 
 /* number: as the file's name says; a header of another file is none.
  * Errors: ERR_CORRUPT (no copy is sound, or it was never finished), ERR_VERSION (sound, of a newer
  * format) */
-NODISCARD enum err spool_header_parse(struct spool_header *h, uint64_t number, const uint8_t *p,
-                                      size_t n);
+NODISCARD enum err spool_segment_header(struct spool_header *h, uint64_t number, const uint8_t *p,
+                                        size_t n);
 /* Of the record's header alone. Errors: ERR_CORRUPT */
-NODISCARD enum err spool_record_parse(struct spool_record *r, const void *p, size_t n,
-                                      uint64_t seed);
+NODISCARD enum err spool_segment_record(struct spool_record *r, const void *p, size_t n,
+                                        uint64_t seed);
 
 /* The record at *at or, past damage, the next one behind it: *at becomes its place, *damaged grows
  * by one for a span that was skipped, also where no record follows it. The record behind it begins
- * at spool_record_end. Errors: ERR_END (no further one; *at is left alone), ERR_IO, ERR_NOMEM */
+ * at spool_segment_end. Errors: ERR_END (no further one; *at is left alone), ERR_IO, ERR_NOMEM */
 NODISCARD enum err spool_segment_next(const struct spool_segment *s, uint64_t *at,
                                       struct spool_record *r, uint64_t *damaged);
-uint64_t spool_record_end(uint64_t at, const struct spool_record *r);
+uint64_t spool_segment_end(uint64_t at, const struct spool_record *r);
 
 /* Puts the content of the record at `at` into *out, in place of what is there.
  * Errors: ERR_CORRUPT, ERR_IO, ERR_NOMEM */

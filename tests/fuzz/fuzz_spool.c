@@ -23,9 +23,9 @@ static size_t walk(const uint8_t *p, size_t n)
 
     buf_init(&b, SPOOL_BATCH_MAX);
     while (spool_segment_next(&s, &at, &r, &damaged) == ERR_OK) {
-        assert(spool_record_end(at, &r) <= n && r.n <= SPOOL_BATCH_MAX);
+        assert(spool_segment_end(at, &r) <= n && r.n <= SPOOL_BATCH_MAX);
         sound += spool_segment_read(&s, at, &r, &b) == ERR_OK;
-        at = spool_record_end(at, &r);
+        at = spool_segment_end(at, &r);
     }
     buf_fini(&b);
     return sound;
@@ -35,12 +35,13 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
 {
     size_t count = 0;
 
-    spool_header_put(b, &(struct spool_header){.number = NUMBER, .first_seq = 1, .seed = SEED});
+    spool_segment_put_header(
+        b, &(struct spool_header){.number = NUMBER, .first_seq = 1, .seed = SEED});
     while (n > 1) {
         size_t len = 1 + p[0] % 64;
 
         len = len < n ? len : n;
-        spool_record_put(b, SEED, count + 1, 0, p, len);
+        spool_segment_put_record(b, SEED, count + 1, 0, p, len);
         p += len;
         n -= len;
         count++;
@@ -57,10 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     size_t count;
 
     (void)walk(p, n);
-    if (spool_header_parse(&h, NUMBER, p, n) == ERR_OK) {
+    if (spool_segment_header(&h, NUMBER, p, n) == ERR_OK) {
         assert(n >= h.bytes && h.bytes <= SPOOL_HEADER_BYTES && h.detail <= SPOOL_LEDGER);
     }
-    if (spool_record_parse(&r, p, n, SEED) == ERR_OK) {
+    if (spool_segment_record(&r, p, n, SEED) == ERR_OK) {
         assert(r.n <= SPOOL_BATCH_MAX);
     }
     spool_batch_count(&loss, p, n);

@@ -279,7 +279,7 @@ static void a_newer_version_is_refused_by_either_copy_and_kept(void **state)
     struct buf b;
 
     buf_init(&b, 1 << 10);
-    spool_header_put(&b, &(struct spool_header){.detail = 9, .number = 1, .first_seq = 1});
+    spool_segment_put_header(&b, &(struct spool_header){.detail = 9, .number = 1, .first_seq = 1});
     for (unsigned copy = 0; copy < 2; copy++) {
         struct spool_disk *d;
         struct errmsg why;
@@ -341,13 +341,13 @@ static void a_segment_is_written_in_format_2(void **state)
     size_t n;
 
     buf_init(&b, 1u << 16);
-    spool_header_put(&b, &(struct spool_header){.detail = SPOOL_EVENTS,
-                                                .number = 5,
-                                                .stream = 77,
-                                                .first_seq = 9,
-                                                .seed = UINT64_C(0x0123456789abcdef)});
-    spool_record_put(&b, UINT64_C(0x0123456789abcdef), 9, 1000, "encoded batch", 13);
-    spool_record_put(&b, UINT64_C(0x0123456789abcdef), 10, 2000, "", 0);
+    spool_segment_put_header(&b, &(struct spool_header){.detail = SPOOL_EVENTS,
+                                                        .number = 5,
+                                                        .stream = 77,
+                                                        .first_seq = 9,
+                                                        .seed = UINT64_C(0x0123456789abcdef)});
+    spool_segment_put_record(&b, UINT64_C(0x0123456789abcdef), 9, 1000, "encoded batch", 13);
+    spool_segment_put_record(&b, UINT64_C(0x0123456789abcdef), 10, 2000, "", 0);
     assert_ok(b.bad);
     if (getenv("PROCFLEET_MAKE_FIXTURES") && !os_exists(NEW)) {
         assert_ok(os_write_file(NEW, b.p, b.n, false));

@@ -1,9 +1,10 @@
-/* The inside of spool_disk.c, which spool_recover.c and spool_shrink.c share. Nobody else includes
- * this. */
-#ifndef PROCFLEET_AGENT_SPOOL_SPOOL_DISK_IMPL_H
-#define PROCFLEET_AGENT_SPOOL_SPOOL_DISK_IMPL_H
+/* The files of a spool, and what is known of them. Private to the folder: spool_disk.c writes to
+ * them and hands out what is in them. */
+#ifndef PROCFLEET_AGENT_SPOOL_SPOOL_FILES_H
+#define PROCFLEET_AGENT_SPOOL_SPOOL_FILES_H
 
-#include "agent/spool/spool_disk.h"
+#include "agent/spool/spool_conf.h"
+#include "agent/spool/spool_segment.h"
 #include "common/reclog/reclog.h"
 
 struct spool_file {
@@ -69,28 +70,26 @@ struct spool_disk {
 #define SPOOL_SUFFIX    ".seg"
 #define SPOOL_MARK_NAME "mark"
 
-/* -- spool_disk.c -- */
-char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *suffix);
-NODISCARD enum err spool_disk_room(struct spool_disk *d); /* for one file more */
+char *spool_files_path(const struct spool_disk *d, uint64_t number, const char *suffix);
+NODISCARD enum err spool_files_room(struct spool_disk *d); /* for one file more */
 /* The file as it is read. Errors: of the disk, ERR_NOMEM */
-NODISCARD enum err spool_disk_view(struct spool_disk *d, const struct spool_file *f,
-                                   struct spool_segment *out);
-void spool_disk_unread(struct spool_disk *d); /* before a file is renamed or removed */
-bool spool_disk_is_done(const struct spool_disk *d, uint64_t stream, uint64_t seq);
+NODISCARD enum err spool_files_view(struct spool_disk *d, const struct spool_file *f,
+                                    struct spool_segment *out);
+void spool_files_unread(struct spool_disk *d); /* before a file is renamed or removed */
+bool spool_files_is_done(const struct spool_disk *d, uint64_t stream, uint64_t seq);
 /* NULL: not in flight. */
-struct spool_inflight *spool_disk_inflight(struct spool_disk *d, uint64_t stream, uint64_t seq);
+struct spool_inflight *spool_files_inflight(struct spool_disk *d, uint64_t stream, uint64_t seq);
 /* Removes a file that came to nothing. */
-void spool_disk_discard(struct spool_disk *d, const char *path);
+void spool_files_discard(struct spool_disk *d, const char *path);
 /* Takes the file off the disk and out of the list. */
-void spool_disk_remove(struct spool_disk *d, size_t i);
+void spool_files_remove(struct spool_disk *d, size_t i);
 
-/* -- spool_recover.c -- */
-NODISCARD enum err spool_recover(struct spool_disk *d, struct errmsg *why);
+/* Finds the files of the directory and what is in them. Errors: those of spool_disk_open */
+NODISCARD enum err spool_files_recover(struct spool_disk *d, struct errmsg *why);
 
-/* -- spool_shrink.c -- */
 /* Makes room for a commit of so many bytes, as far as that goes. */
-void spool_shrink(struct spool_disk *d, uint64_t bytes);
+void spool_files_shrink(struct spool_disk *d, uint64_t bytes);
 /* Drops the file; what was not done in it is added to *loss. */
-void spool_shrink_drop(struct spool_disk *d, size_t i, struct spool_loss *loss);
+void spool_files_drop(struct spool_disk *d, size_t i, struct spool_loss *loss);
 
 #endif
