@@ -162,7 +162,7 @@ static enum err living_fill_within(struct query_living_list *a, uint8_t n_metric
           : query_scan_blocks(a->q, s, &range, announced_block,
                               &(struct announced){t, range.since_ns});
     if (!e && t->newest_ns == QUERY_NEVER) { /* nothing is sampled: all that is known of lives */
-        e = store_each_instance(a->q->env->view, s->host, &all, announced_any, t);
+        e = store_info_each(a->q->env->view, s->host, &all, announced_any, t);
     }
     t->memory.max_bytes = QUERY_MEMORY_MAX / 2;
     return e;
@@ -313,7 +313,7 @@ enum err query_processes_find(struct query_living_list *a, const struct query_sp
     e = living_fill(a);
     e = e ? e : living_find(a);
     if (!e && ask->ended) {
-        e = store_each_instance(a->q->env->view, s->host, &span, ended_add, a);
+        e = store_info_each(a->q->env->view, s->host, &span, ended_add, a);
     }
     if (!e) {
         living_settle(a);

@@ -112,7 +112,7 @@ enum err query_scan_cells(struct query *q, const struct query_span *s, struct st
     }
     ask->used = &used;
     ask->deadline = q->env->deadline;
-    e = store_scan_cells(q->env->view, s->host, ask, scan_row, &sc, ticks);
+    e = store_cells_scan(q->env->view, s->host, ask, scan_row, &sc, ticks);
     query_scan_used(q, s, &used);
     return e;
 }
@@ -166,7 +166,7 @@ enum err query_scan_blocks(struct query *q, const struct query_span *s,
 
     with.used = &used;
     with.deadline = q->env->deadline;
-    e = store_scan_blocks(q->env->view, s->host, &with, scan_block, &sc);
+    e = store_blocks_scan(q->env->view, s->host, &with, scan_block, &sc);
     query_scan_used(q, s, &used);
     return e;
 }
@@ -201,5 +201,5 @@ enum err query_scan_accounts(struct query *q, const struct query_span *s,
     struct store_range with = *range;
 
     with.deadline = q->env->deadline;
-    return store_scan_accounts(q->env->view, s->host, &with, scan_account, scan_told, &sc);
+    return store_accounts_scan(q->env->view, s->host, &with, scan_account, scan_told, &sc);
 }

@@ -6,8 +6,8 @@
 
 #include "collector/query/query_impl.h"
 
-/* store_scan_cells under the deadline; adds what was read to q->used.
- * Errors: ERR_TIMEOUT and those of store_scan_cells; so in the two below. */
+/* store_cells_scan under the deadline; adds what was read to q->used.
+ * Errors: ERR_TIMEOUT and those of store_cells_scan; so in the two below. */
 NODISCARD enum err query_scan_cells(struct query *q, const struct query_span *s,
                                     struct store_cells *ask,
                                     enum err (*each)(void *ctx, const struct store_cell_row *row),
@@ -16,13 +16,13 @@ NODISCARD enum err query_scan_cells(struct query *q, const struct query_span *s,
 /* Adds what a scan of the span has read, and could not read, to what the answer was read from. */
 void query_scan_used(struct query *q, const struct query_span *s, const struct store_used *used);
 
-/* store_scan_blocks likewise; q->clock is that of the block during the call. */
+/* store_blocks_scan likewise; q->clock is that of the block during the call. */
 NODISCARD enum err query_scan_blocks(struct query *q, const struct query_span *s,
                                      const struct store_range *range,
                                      enum err (*each)(void *ctx, const struct store_block *b),
                                      void *ctx);
 
-/* store_scan_accounts likewise. */
+/* store_accounts_scan likewise. */
 NODISCARD enum err
 query_scan_accounts(struct query *q, const struct query_span *s, const struct store_range *range,
                     enum err (*each_account)(void *ctx, const struct loss_sum *a),

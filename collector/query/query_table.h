@@ -92,7 +92,7 @@ NODISCARD enum err query_table_row(struct query_table *t, const struct store_cel
                                    struct query_inst **inst);
 
 /* Empties the table and fills it from the span's host. Errors: ERR_TIMEOUT, ERR_FULL and those of
- * store_scan_cells */
+ * store_cells_scan */
 NODISCARD enum err query_table_fill(struct query_table *t, const struct query_span *s,
                                     const struct query_reach *reach);
 

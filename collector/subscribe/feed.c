@@ -460,7 +460,7 @@ static enum err missing_slice(struct missing *x, const struct store_view *view)
     for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
         x->host = store_view_host(view, i);
         update_builder_begin(f->make, view, x->host->name, &x->host->id);
-        e = store_scan_raw(view, i, &x->ask, missing_batch, x);
+        e = store_view_raw(view, i, &x->ask, missing_batch, x);
         update_builder_end(f->make);
         publisher_flush(f->out, false);
     }

@@ -78,7 +78,7 @@ static enum err check_subscription(struct checking *c, uint64_t number, struct f
     enum err e = subscriptions_file_read(&s, c->fio, c->dir, number);
 
     if (!e) {
-        subscriptions_state_fini(&s);
+        subscriptions_file_fini(&s);
     }
     out->damaged = e == ERR_CORRUPT;
     out->records = !e;

@@ -66,7 +66,7 @@ static int64_t now_of(const struct subscriptions *r)
 
 static void sub_free(struct subscriptions_sub *sub)
 {
-    subscriptions_state_fini(&sub->s);
+    subscriptions_file_fini(&sub->s);
     mem_free(sub);
 }
 
@@ -101,8 +101,8 @@ static enum err state_own(struct subscriptions_state *out, const struct subscrip
     enum err e;
 
     buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
-    subscriptions_state_encode(&b, in);
-    e = b.bad ? b.bad : subscriptions_state_decode(out, b.p, b.n);
+    subscriptions_file_encode(&b, in);
+    e = b.bad ? b.bad : subscriptions_file_decode(out, b.p, b.n);
     buf_fini(&b);
     return e;
 }
@@ -118,10 +118,10 @@ static enum err sub_put(struct subscriptions *r, struct subscriptions_sub *sub,
     }
     e = subscriptions_file_write(r->conf.fio, r->dir, &own);
     if (e) {
-        subscriptions_state_fini(&own);
+        subscriptions_file_fini(&own);
         return e;
     }
-    subscriptions_state_fini(&sub->s);
+    subscriptions_file_fini(&sub->s);
     sub->s = own;
     sub->written_ns = own.polled_ns;
     sub->dirty = false;
@@ -213,7 +213,7 @@ static enum err sub_load(void *ctx, uint64_t number)
     r->next_number = number >= r->next_number ? number + 1 : r->next_number;
     if (!e && (r->n == SUBSCRIPTIONS_MAX || sub_find(r, sub->s.owner, str_make(sub->s.name)))) {
         e = ERR_CORRUPT;
-        subscriptions_state_fini(&sub->s);
+        subscriptions_file_fini(&sub->s);
     }
     if (e) {
         mem_free(sub);
@@ -389,7 +389,8 @@ static bool sub_describe(struct wire_subscription *out, const struct subscriptio
                                       .filter = s->filter,
                                       .created_ns = s->created_ns,
                                       .polled_ns = s->polled_ns,
-                                      .behind_bytes = subscriptions_behind(r->conf.journal, begin),
+                                      .behind_bytes =
+                                          subscriptions_scan_behind(r->conf.journal, begin),
                                       .dropped = s->dropped,
                                       .delivered = s->delivered};
     return keep_text(&out->name, memory) && keep_text(&out->owner, memory) &&
@@ -678,7 +679,7 @@ static enum err poll_fill(struct wire_poll_reply *reply, const struct poll_round
         .more = scan->more,
         .dropped = k->dropped,
         .dropped_now = k->lost + scan->missing,
-        .behind_bytes = subscriptions_behind(k->r->conf.journal, scan->at.position)};
+        .behind_bytes = subscriptions_scan_behind(k->r->conf.journal, scan->at.position)};
     return scan->n || scan->more || reply->dropped_now ? ERR_OK : ERR_END;
 }
 
@@ -686,7 +687,7 @@ static enum err poll_check(struct poll_round *k, struct errmsg *why)
 {
     const struct wire_poll *p = k->poll;
 
-    if (p->name.n && !subscriptions_name_ok(p->name)) {
+    if (p->name.n && !subscriptions_file_name_ok(p->name)) {
         return errmsg_set(why, ERR_INVALID,
                           "a subscription's name has letters, digits, '.', '_' and '-' only");
     }

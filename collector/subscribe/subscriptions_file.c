@@ -24,7 +24,7 @@
 
 enum flags { NO_EVENTS = 1, SAMPLES = 2 };
 
-bool subscriptions_name_ok(struct str name)
+bool subscriptions_file_name_ok(struct str name)
 {
     for (size_t i = 0; i < name.n; i++) {
         char c = name.p[i];
@@ -59,7 +59,7 @@ static void put_filter(struct buf *b, const struct wire_filter *f)
     buf_put(b, f->metrics, f->n_metrics);
 }
 
-void subscriptions_state_encode(struct buf *out, const struct subscriptions_state *s)
+void subscriptions_file_encode(struct buf *out, const struct subscriptions_state *s)
 {
     size_t begin = out->n;
 
@@ -151,10 +151,10 @@ static bool get_state(struct cur *c, struct subscriptions_state *s)
     s->dropped = cur_u64le(c);
     s->delivered = cur_u64le(c);
     get_filter(c, &s->filter);
-    return !c->bad && cur_left(c) == 0 && subscriptions_name_ok(str_make(s->name));
+    return !c->bad && cur_left(c) == 0 && subscriptions_file_name_ok(str_make(s->name));
 }
 
-enum err subscriptions_state_decode(struct subscriptions_state *out, const void *p, size_t n)
+enum err subscriptions_file_decode(struct subscriptions_state *out, const void *p, size_t n)
 {
     struct subscriptions_state s = {.number = 0};
     struct cur c;
@@ -184,7 +184,7 @@ enum err subscriptions_state_decode(struct subscriptions_state *out, const void 
     return ERR_OK;
 }
 
-void subscriptions_state_fini(struct subscriptions_state *s)
+void subscriptions_file_fini(struct subscriptions_state *s)
 {
     mem_free(s->bytes);
     s->bytes = NULL;
@@ -201,7 +201,7 @@ enum err subscriptions_file_write(const struct fio *fio, const char *dir,
     enum err e;
 
     buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
-    subscriptions_state_encode(&b, s);
+    subscriptions_file_encode(&b, s);
     e = path && new_path ? b.bad : ERR_NOMEM;
     if (!e) {
         e = fio_write_whole(fio, new_path, b.p, b.n);
@@ -255,11 +255,11 @@ enum err subscriptions_file_read(struct subscriptions_state *out, const struct f
     e = read_all(fio, f, &b);
     fio->close(fio->ctx, f);
     if (!e) {
-        e = subscriptions_state_decode(out, b.p, b.n);
+        e = subscriptions_file_decode(out, b.p, b.n);
     }
     buf_fini(&b);
     if (!e && out->number != number) {
-        subscriptions_state_fini(out);
+        subscriptions_file_fini(out);
         e = ERR_CORRUPT;
     }
     return e;

@@ -25,19 +25,19 @@ struct subscriptions_state {
 };
 
 /* Whether this may be a subscription's name. */
-bool subscriptions_name_ok(struct str name);
+bool subscriptions_file_name_ok(struct str name);
 
 /* Appends the file's content. */
-void subscriptions_state_encode(struct buf *out, const struct subscriptions_state *s);
+void subscriptions_file_encode(struct buf *out, const struct subscriptions_state *s);
 /* Errors: ERR_CORRUPT, ERR_VERSION, ERR_NOMEM */
-NODISCARD enum err subscriptions_state_decode(struct subscriptions_state *out, const void *p,
-                                              size_t n);
-void subscriptions_state_fini(struct subscriptions_state *s);
+NODISCARD enum err subscriptions_file_decode(struct subscriptions_state *out, const void *p,
+                                             size_t n);
+void subscriptions_file_fini(struct subscriptions_state *s);
 
 /* Replaces the file as a whole, durably. Errors: those of fio, ERR_NOMEM, ERR_FULL */
 NODISCARD enum err subscriptions_file_write(const struct fio *fio, const char *dir,
                                             const struct subscriptions_state *s);
-/* Errors: those of fio and subscriptions_state_decode, ERR_CORRUPT (the number is another's) */
+/* Errors: those of fio and subscriptions_file_decode, ERR_CORRUPT (the number is another's) */
 NODISCARD enum err subscriptions_file_read(struct subscriptions_state *out, const struct fio *fio,
                                            const char *dir, uint64_t number);
 NODISCARD enum err subscriptions_file_remove(const struct fio *fio, const char *dir,

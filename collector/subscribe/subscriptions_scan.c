@@ -202,7 +202,7 @@ static bool add(void *ctx, const struct journal_record *r)
     return ++rest->n == COUNT_MAX;
 }
 
-uint64_t subscriptions_behind(struct journal *j, uint64_t position)
+uint64_t subscriptions_scan_behind(struct journal *j, uint64_t position)
 {
     struct rest rest = {0, 0};
     struct journal_record r;

@@ -27,6 +27,6 @@ struct subscriptions_scan {
 NODISCARD enum err subscriptions_scan(struct subscriptions_scan *s, struct journal *j);
 
 /* About the bytes of the records at and behind a position; exact when they are few. */
-uint64_t subscriptions_behind(struct journal *j, uint64_t position);
+uint64_t subscriptions_scan_behind(struct journal *j, uint64_t position);
 
 #endif

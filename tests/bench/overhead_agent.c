@@ -254,8 +254,8 @@ static size_t read_rows(struct tables *t)
     arena_reset(&t->texts);
     snap_wide_begin(t->wide);
     snap_threads_begin(t->threads);
-    snap_walk_init(&w, t->answer.p, t->answer.n, ETWLOAD_ADDRESS, false);
-    while (n < ROWS_MAX && snap_walk_next(&w, &t->rows[n]) == ERR_OK) {
+    snap_rows_init(&w, t->answer.p, t->answer.n, ETWLOAD_ADDRESS, false);
+    while (n < ROWS_MAX && snap_rows_next(&w, &t->rows[n]) == ERR_OK) {
         if (!keep_text(t, &t->rows[n].info.name) || !keep_text(t, &t->rows[n].info.image)) {
             bench_check(ERR_NOMEM, "table");
         }

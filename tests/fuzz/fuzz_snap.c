@@ -42,12 +42,12 @@ static void one_table(struct memory *m, const uint8_t *p, size_t n, uint64_t bas
     struct snap_walk w;
     struct snap_row row;
 
-    snap_walk_init(&w, p, n, base, full);
+    snap_rows_init(&w, p, n, base, full);
     snap_wide_begin(m->wide);
     snap_threads_begin(m->threads);
-    while (snap_walk_next(&w, &row) == ERR_OK) {
+    while (snap_rows_next(&w, &row) == ERR_OK) {
         touch(&row);
-        (void)snap_unfit(&row, 8);
+        (void)snap_rows_unfit(&row, 8);
         (void)snap_threads_probe(m->threads, &w);
         snap_wide_row(m->wide, &row);
         snap_threads_row(m->threads, &w, &row);

@@ -13,17 +13,17 @@ static void try_file(const uint8_t *p, size_t n)
     struct subscriptions_state s, again;
     struct buf b, c;
 
-    if (subscriptions_state_decode(&s, p, n) != ERR_OK) {
+    if (subscriptions_file_decode(&s, p, n) != ERR_OK) {
         return;
     }
     buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
     buf_init(&c, SUBSCRIPTIONS_FILE_MAX);
-    subscriptions_state_encode(&b, &s);
-    assert(!b.bad && subscriptions_state_decode(&again, b.p, b.n) == ERR_OK);
-    subscriptions_state_encode(&c, &again);
+    subscriptions_file_encode(&b, &s);
+    assert(!b.bad && subscriptions_file_decode(&again, b.p, b.n) == ERR_OK);
+    subscriptions_file_encode(&c, &again);
     assert(b.n == c.n && memcmp(b.p, c.p, b.n) == 0);
-    subscriptions_state_fini(&again);
-    subscriptions_state_fini(&s);
+    subscriptions_file_fini(&again);
+    subscriptions_file_fini(&s);
     buf_fini(&c);
     buf_fini(&b);
 }

@@ -11,6 +11,7 @@ import text
 
 PRODUCT = ("common", "agent", "collector")
 ROOTS = {"main.c"}  # every program has one
+LIBRARY = {"agent/pipeline.c": "monitor"}  # its functions have the installed library's name
 # Rooms for what the product could not do before: what they hold does not count as lines of the product.
 NEW_ROOMS = tuple(f"{room}/" for room in (
     "collector/clickhouse", "collector/console", "collector/lab", "collector/rules", "collector/notify", "collector/forward",
@@ -23,9 +24,9 @@ LIMITS = {
     "product lines": (146000, 118000), # 143,000 until the console's questions and its command came
     "test lines": (116500, 95000), # 115,000 until the tests of series came
     "product .c files per 1,000 lines": (2.6, 2.6),
-    "external functions with one user file, %": (55.5, 40),
-    "external functions that do not begin with their file's name, %": (4.7, 0),
-    "circles of files": (3, 0),
+    "external functions with one user file, %": (56.8, 40), # 55.5 until callbacks as parameters were read rightly
+    "external functions that do not begin with their file's name, %": (0.5, 0),
+    "circles of files": (0, 0),
     "_impl.h with fewer than three users": (0, 0),
     "product files of one name": (0, 0),
 }
@@ -73,9 +74,7 @@ def circles(graph):
 def external_functions(path, blank):
     lines = blank.splitlines()
     for line, name, _ in text.functions(blank):
-        head = " ".join(lines[max(0, line - 6) : line - 1])
-        head = re.split(r"[;}]|\*/", head)[-1]
-        if name != "main" and not re.search(r"\bstatic\b", head):
+        if name != "main" and not re.search(r"\bstatic\b", text.head_of(lines, line)):
             yield name
 
 
@@ -100,7 +99,7 @@ def measure():
 
     used, single, foreign = 0, [], []
     for path in c_files:
-        stem = re.sub(r"_(win32|linux|windows|posix)$", "", path.rsplit("/", 1)[1][:-2])
+        stem = LIBRARY.get(path) or re.sub(r"_(win32|linux|windows|posix)$", "", path.rsplit("/", 1)[1][:-2])
         for name in external_functions(path, blank[path]):
             others = [other for other in c_files if other != path and name in words[other]]
             used += 1

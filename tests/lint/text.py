@@ -26,6 +26,16 @@ def calls(text, names):
         yield match.start(), match.group(1)
 
 
+def head_of(lines, start):
+    """What stands before the brace in line `start`: result, name and parameters of a function."""
+    head = []
+    for line in reversed(lines[: start - 1]):
+        if not line.strip() or line[0] in "}#" or line.rstrip().endswith((";", "}")):
+            break
+        head.insert(0, line)
+    return " ".join(head)
+
+
 def functions(text):
     """(first line, name, lines) of every function: Linux braces, so both stand in column 0."""
     lines = text.splitlines()
@@ -34,9 +44,8 @@ def functions(text):
         if line == "{":
             start = number
         elif line == "}" and start is not None:
-            head = " ".join(lines[max(0, start - 6) : start - 1])
-            names = re.findall(r"(\w+)\s*\(", head)
-            yield start, names[-1] if names else "?", number - start + 1
+            name = re.search(r"(\w+)\s*\(", head_of(lines, start)) # the first: parameters may be functions
+            yield start, name.group(1) if name else "?", number - start + 1
             start = None
 
 

@@ -222,7 +222,7 @@ void rig_each(const struct store_view *v, size_t host,
 {
     const struct manifest_list *l = v->segments;
 
-    assert_ok(store_scan(v, host, INT64_MIN, INT64_MAX, each, ctx));
+    assert_ok(store_view_scan(v, host, INT64_MIN, INT64_MAX, each, ctx));
     for (size_t i = manifest_lower(l, SEG_REST, INT64_MIN); i < manifest_segments(l); i++) {
         const struct seg *s;
 

@@ -87,8 +87,8 @@ static void check_table(struct etwload_tables *t, int64_t mono_ns, const struct 
 
     buf_init(&answer, 1 << 20);
     etwload_table(t, mono_ns, &answer);
-    snap_walk_init(&w, answer.p, answer.n, ETWLOAD_ADDRESS, false);
-    while (snap_walk_next(&w, &row) == ERR_OK) {
+    snap_rows_init(&w, answer.p, answer.n, ETWLOAD_ADDRESS, false);
+    while (snap_rows_next(&w, &row) == ERR_OK) {
         uint32_t pid = row.info.id.pid;
 
         n++;

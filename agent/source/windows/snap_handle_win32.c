@@ -42,7 +42,7 @@ void snap_handle_destroy(struct snap_handle *h)
 
 static struct str to_utf8(char *out, size_t size, const WCHAR *text, size_t units, bool *cut)
 {
-    return snap_text(out, size, (const uint8_t *)text, units, cut);
+    return snap_rows_text(out, size, (const uint8_t *)text, units, cut);
 }
 
 /* -- opening -- */

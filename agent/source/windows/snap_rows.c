@@ -10,7 +10,7 @@
  * Nothing says whether the extension is there. The name does: it stands behind everything else, so
  * an extension is what fits between the threads and the name. Process 0 has no name and is not
  * given one. That class 5 has the extension since Windows 10 is other tools' knowledge; the probe
- * (snap_unfit) drops its columns where they are not filled. */
+ * (snap_rows_unfit) drops its columns where they are not filled. */
 #include "agent/source/windows/snap_rows.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ enum { REASON_SUSPENDED = 5, REASON_WR_SUSPENDED = 12 };
     (METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_DISK_READ_BYTES) | \
      METRIC_BIT(M_DISK_WRITE_BYTES))
 
-void snap_walk_init(struct snap_walk *w, const void *p, size_t n, uint64_t base, bool full)
+void snap_rows_init(struct snap_walk *w, const void *p, size_t n, uint64_t base, bool full)
 {
     *w = (struct snap_walk){.p = p, .n = n, .base = base, .full = full, .end = n == 0};
 }
@@ -104,7 +104,7 @@ static size_t put_character(const uint8_t *p, size_t units, char out[4], size_t 
     return taken;
 }
 
-struct str snap_text(char *out, size_t size, const uint8_t *p, size_t units, bool *cut)
+struct str snap_rows_text(char *out, size_t size, const uint8_t *p, size_t units, bool *cut)
 {
     size_t n = 0;
 
@@ -171,9 +171,9 @@ static void take_name(struct snap_walk *w, const uint8_t *name, size_t units,
         info->name = info->id.pid == 0 ? str_make("Idle") : str_make("");
         return;
     }
-    info->name = snap_text(w->name, SNAP_NAME_MAX, name + 2 * base, units - base, &cut);
+    info->name = snap_rows_text(w->name, SNAP_NAME_MAX, name + 2 * base, units - base, &cut);
     if (base > 0) {
-        info->image = snap_text(w->image, SNAP_IMAGE_MAX, name, units, &cut);
+        info->image = snap_rows_text(w->image, SNAP_IMAGE_MAX, name, units, &cut);
     }
 }
 
@@ -281,7 +281,7 @@ static enum err take_entry(struct snap_walk *w, const uint8_t *e, size_t size, s
     return ERR_OK;
 }
 
-enum err snap_walk_next(struct snap_walk *w, struct snap_row *out)
+enum err snap_rows_next(struct snap_walk *w, struct snap_row *out)
 {
     size_t left = w->n - w->at, next;
     struct snap_row row = {.mask = 0};
@@ -311,7 +311,7 @@ fail:
     return ERR_CORRUPT;
 }
 
-void snap_walk_thread(const struct snap_walk *w, size_t i, struct snap_thread *out)
+void snap_rows_thread(const struct snap_walk *w, size_t i, struct snap_thread *out)
 {
     const uint8_t *t = w->threads + i * w->thread_bytes;
 
@@ -333,7 +333,7 @@ static bool all_zero(const struct snap_row *row, uint64_t columns)
     return true;
 }
 
-uint64_t snap_unfit(const struct snap_row *own, int64_t base_priority)
+uint64_t snap_rows_unfit(const struct snap_row *own, int64_t base_priority)
 {
     static const struct {
         uint64_t witness, columns;

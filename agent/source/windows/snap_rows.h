@@ -23,7 +23,7 @@ struct snap_walk {
     bool full;     /* class 148: larger thread records, images with their path */
     bool end;
     size_t at;              /* of the next entry */
-    const uint8_t *threads; /* of the entry last given; see snap_walk_thread */
+    const uint8_t *threads; /* of the entry last given; see snap_rows_thread */
     size_t n_threads, thread_bytes;
     char name[SNAP_NAME_MAX + 1];
     char image[SNAP_IMAGE_MAX + 1];
@@ -38,25 +38,25 @@ struct snap_thread {
     uint32_t switches;
 };
 
-void snap_walk_init(struct snap_walk *w, const void *p, size_t n, uint64_t base, bool full);
+void snap_rows_init(struct snap_walk *w, const void *p, size_t n, uint64_t base, bool full);
 
 /* The next process. Texts in *out are borrowed from w until the next call. Process 0 is named
  * "Idle" and has no creation time. Columns of the extension (context switches, disk bytes) are
- * there only where the answer has room for it. All columns are as read: see snap_unfit.
+ * there only where the answer has room for it. All columns are as read: see snap_rows_unfit.
  * Errors: ERR_END (no more), ERR_CORRUPT (this and everything behind it cannot be read) */
-NODISCARD enum err snap_walk_next(struct snap_walk *w, struct snap_row *out);
+NODISCARD enum err snap_rows_next(struct snap_walk *w, struct snap_row *out);
 
 /* Thread i, below w->n_threads, of the process last given. */
-void snap_walk_thread(const struct snap_walk *w, size_t i, struct snap_thread *out);
+void snap_rows_thread(const struct snap_walk *w, size_t i, struct snap_thread *out);
 
 /* UTF-16LE as UTF-8, as many whole characters as there is room for; a lone surrogate becomes
  * U+FFFD. Not NUL-terminated. */
-struct str snap_text(char *out, size_t size, const uint8_t *p, size_t units, bool *cut);
+struct str snap_rows_text(char *out, size_t size, const uint8_t *p, size_t units, bool *cut);
 
 /* The column probe: what of `own`, the row of the asking process itself, cannot be true, so that
  * the system does not fill it. Says nothing about which system that is.
  * base_priority  that of the process's own priority class
  * Gives the mask of columns to leave out of every row. */
-uint64_t snap_unfit(const struct snap_row *own, int64_t base_priority);
+uint64_t snap_rows_unfit(const struct snap_row *own, int64_t base_priority);
 
 #endif

@@ -75,7 +75,7 @@ uint64_t snap_threads_probe(struct snap_threads *t, const struct snap_walk *own)
     for (size_t i = 0; i < own->n_threads && !t->counted; i++) {
         struct snap_thread th;
 
-        snap_walk_thread(own, i, &th);
+        snap_rows_thread(own, i, &th);
         t->counted = th.switches > 0;
     }
     return METRIC_BIT(M_ACTIVE_THREADS) | (t->counted ? METRIC_BIT(M_CONTEXT_SWITCHES) : 0);
@@ -128,7 +128,7 @@ static uint64_t read_threads(struct snap_threads *t, const struct snap_walk *w,
         struct snap_thread th;
         struct thread new;
 
-        snap_walk_thread(w, i, &th);
+        snap_rows_thread(w, i, &th);
         old = find(before, p->n, &th, &hint);
         new = (struct thread){.created = th.created,
                               .time = th.time,

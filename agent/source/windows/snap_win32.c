@@ -97,7 +97,7 @@ static enum err ask(struct snap_win32 *s)
 
 static void walk_answer(const struct snap_win32 *s, struct snap_walk *w)
 {
-    snap_walk_init(w, s->answer, s->n, (uintptr_t)s->answer, s->full);
+    snap_rows_init(w, s->answer, s->n, (uintptr_t)s->answer, s->full);
 }
 
 /* -- table -- */
@@ -134,7 +134,7 @@ static bool read_rows(struct snap_win32 *s, int64_t wall_ns)
     for (;;) {
         struct snap_row row;
 
-        e = snap_walk_next(&w, &row);
+        e = snap_rows_next(&w, &row);
         if (e) {
             break;
         }
@@ -259,12 +259,12 @@ static enum err try_class(struct snap_win32 *s, bool full)
     }
     walk_answer(s, &w);
     for (;;) {
-        e = snap_walk_next(&w, &row);
+        e = snap_rows_next(&w, &row);
         if (e) {
             return ERR_UNSUPPORTED;
         }
         if (row.info.id.pid == os_process_id()) {
-            s->unfit = snap_unfit(&row, own_base_priority());
+            s->unfit = snap_rows_unfit(&row, own_base_priority());
             s->absent = s->unfit & ~snap_threads_probe(s->threads, &w);
             return ERR_OK;
         }

@@ -468,9 +468,10 @@ static enum err scan_windows(struct scan *s)
     return e;
 }
 
-enum err store_blocks_scan(const struct store_view *v, size_t host, const struct store_range *range,
-                           size_t window_bytes,
-                           enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
+enum err store_blocks_scan_within(const struct store_view *v, size_t host,
+                                  const struct store_range *range, size_t window_bytes,
+                                  enum err (*each)(void *ctx, const struct store_block *b),
+                                  void *ctx)
 {
     struct scan s = {.v = v, .host = host, .range = range, .each = each, .ctx = ctx};
     const struct head_batch **batches;
@@ -492,8 +493,8 @@ enum err store_blocks_scan(const struct store_view *v, size_t host, const struct
     return e;
 }
 
-enum err store_scan_blocks(const struct store_view *v, size_t host, const struct store_range *range,
+enum err store_blocks_scan(const struct store_view *v, size_t host, const struct store_range *range,
                            enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
-    return store_blocks_scan(v, host, range, STORE_BLOCKS_BYTES, each, ctx);
+    return store_blocks_scan_within(v, host, range, STORE_BLOCKS_BYTES, each, ctx);
 }

@@ -862,7 +862,7 @@ static enum err bases_scan(struct store_cells_scan *s, size_t host)
     return e;
 }
 
-enum err store_scan_cells(const struct store_view *v, size_t host, const struct store_cells *ask,
+enum err store_cells_scan(const struct store_view *v, size_t host, const struct store_cells *ask,
                           enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
                           struct store_ticks *ticks)
 {

@@ -209,9 +209,10 @@ static int64_t newest_boot_began(const struct head_seen *seen)
     return began_ns;
 }
 
-enum err store_each_instance(
-    const struct store_view *v, size_t host, const struct store_instances *ask,
-    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx)
+enum err store_info_each(const struct store_view *v, size_t host, const struct store_instances *ask,
+                         enum err (*each)(void *ctx, const struct uuid *boot,
+                                          const struct proc_info *info),
+                         void *ctx)
 {
     struct every x = {.seen = head_view_host(v->head, host), .ask = ask, .each = each, .ctx = ctx};
     const struct catalogue_ask sealed = {.host = &x.seen->id,

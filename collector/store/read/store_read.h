@@ -42,9 +42,9 @@ size_t store_view_find(const struct store_view *v, const char *name, const struc
 /* Calls `each` with every batch of the host whose span of ticks and events meets [since, until),
  * oldest first; the batch is valid during the call only. A result other than ERR_OK ends the scan
  * and is returned (ERR_END for "enough"). */
-NODISCARD enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns,
-                              int64_t until_ns, enum err (*each)(void *ctx, const struct batch *b),
-                              void *ctx);
+NODISCARD enum err store_view_scan(const struct store_view *v, size_t host, int64_t since_ns,
+                                   int64_t until_ns,
+                                   enum err (*each)(void *ctx, const struct batch *b), void *ctx);
 
 /* A batch as it came. */
 struct store_raw {
@@ -62,8 +62,8 @@ struct store_raw_ask {
     int64_t next_ns;  /* becomes the first wanted arrival behind them when that is earlier */
 };
 
-/* Every batch of the host that is not sealed and is asked for, by stamps; else as store_scan. */
-NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host,
+/* Every unsealed batch of the host that is asked for, by stamps; else as store_view_scan. */
+NODISCARD enum err store_view_raw(const struct store_view *v, size_t host,
                                   struct store_raw_ask *ask,
                                   enum err (*each)(void *ctx, const struct store_raw *b),
                                   void *ctx);
@@ -96,7 +96,7 @@ struct store_range {
 /* Every block whose span meets the range, oldest window first, inside a window by first stamp. A
  * result of `each` other than ERR_OK ends the scan and is returned (ERR_END for "enough"). What
  * cannot be read is left out and counted. Errors: ERR_NOMEM, ERR_FULL, ERR_TIMEOUT */
-NODISCARD enum err store_scan_blocks(const struct store_view *v, size_t host,
+NODISCARD enum err store_blocks_scan(const struct store_view *v, size_t host,
                                      const struct store_range *range,
                                      enum err (*each)(void *ctx, const struct store_block *b),
                                      void *ctx);
@@ -143,14 +143,14 @@ struct store_ticks {
 
 /* Rows of a process in the order of time but for late data; valid during the call. A counter's cell
  * may begin with the sample before the span (cell.h), also one before `since`. *ticks may be NULL.
- * Errors as store_scan_blocks */
-NODISCARD enum err store_scan_cells(const struct store_view *v, size_t host,
+ * Errors as store_blocks_scan */
+NODISCARD enum err store_cells_scan(const struct store_view *v, size_t host,
                                     const struct store_cells *ask,
                                     enum err (*each)(void *ctx, const struct store_cell_row *row),
                                     void *ctx, struct store_ticks *ticks);
 
 /* The first stretch of [since, until) in which tiers hold what the host's rows do not, since
- * retention dropped them; store_scan_cells gives it. By what is held of this host.
+ * retention dropped them; store_cells_scan gives it. By what is held of this host.
  * since_ns = until_ns: there is none. Errors: ERR_NOMEM, ERR_FULL */
 struct store_gone {
     int64_t since_ns, until_ns;
@@ -161,23 +161,23 @@ NODISCARD enum err store_cells_gone(const struct store_view *v, size_t host, int
 /* Sums of what the host's batches told of themselves, for windows that lie inside the range and
  * need no closer look: `each_account`; all other batches of the range come as blocks. */
 NODISCARD enum err
-store_scan_accounts(const struct store_view *v, size_t host, const struct store_range *range,
+store_accounts_scan(const struct store_view *v, size_t host, const struct store_range *range,
                     enum err (*each_account)(void *ctx, const struct loss_sum *a),
                     enum err (*each)(void *ctx, const struct store_block *b), void *ctx);
 
 /* Every instance of the host alive in [since, until), from head and catalogue; each once, with the
  * newest that is known of it. Valid during the call. Days of the catalogue that cannot be read are
- * left out: store_info_unlisted. Errors: ERR_NOMEM, ERR_FULL (more than a catalogue_find gives),
- * what `each` gives */
+ * left out: store_info_unlisted. Errors: ERR_NOMEM, ERR_FULL (see catalogue_find), those of each */
 struct store_instances {
     int64_t since_ns, until_ns;
     bool has_pid;
     uint32_t pid;
     uint64_t start; /* with pid; 0 = any */
 };
-NODISCARD enum err store_each_instance(
-    const struct store_view *v, size_t host, const struct store_instances *ask,
-    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx);
+NODISCARD enum err
+store_info_each(const struct store_view *v, size_t host, const struct store_instances *ask,
+                enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info),
+                void *ctx);
 
 /* Where store_info looks for instances that the head has forgotten: those alive in [since, until)
  * of any host. Until it is called, everywhere, which is slow. */

@@ -154,7 +154,7 @@ static bool is_asked_for(struct store_raw_ask *ask, const struct head_batch *b)
     return false;
 }
 
-enum err store_scan_raw(const struct store_view *v, size_t host, struct store_raw_ask *ask,
+enum err store_view_raw(const struct store_view *v, size_t host, struct store_raw_ask *ask,
                         enum err (*each)(void *ctx, const struct store_raw *b), void *ctx)
 {
     const struct head_batch **list;
@@ -174,8 +174,9 @@ enum err store_scan_raw(const struct store_view *v, size_t host, struct store_ra
     return e;
 }
 
-enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
-                    enum err (*each)(void *ctx, const struct batch *b), void *ctx)
+enum err store_view_scan(const struct store_view *v, size_t host, int64_t since_ns,
+                         int64_t until_ns, enum err (*each)(void *ctx, const struct batch *b),
+                         void *ctx)
 {
     const struct head_batch **list;
     size_t n;

@@ -302,7 +302,7 @@ static size_t ticks_of(size_t host, struct store_used *used)
 
     memset(used, 0, sizeof *used);
     assert_ok(store_view_open(&v, rig.store));
-    assert_ok(store_scan_blocks(v, host, &range, count_ticks, &n));
+    assert_ok(store_blocks_scan(v, host, &range, count_ticks, &n));
     store_view_close(v);
     return n;
 }

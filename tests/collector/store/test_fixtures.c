@@ -374,9 +374,9 @@ static struct samples read_store(bool cells, struct store_used *used)
     assert_int_equal(store_view_hosts(v), 1);
     assert_string_equal(store_view_host(v, 0)->name, "gen-1");
     if (cells) {
-        assert_ok(store_scan_cells(v, 0, &ask, add_cells, &all, NULL));
+        assert_ok(store_cells_scan(v, 0, &ask, add_cells, &all, NULL));
     } else {
-        assert_ok(store_scan_blocks(v, 0, &range, add_rows, &all));
+        assert_ok(store_blocks_scan(v, 0, &range, add_rows, &all));
     }
     store_view_close(v);
     return all;

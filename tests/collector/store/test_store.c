@@ -183,13 +183,13 @@ static void a_scan_is_in_order_of_time_and_within_its_span(void **state)
         assert_ok(rig_put(&rig, &b[order[i]]));
     }
     assert_ok(store_view_open(&v, rig.store));
-    assert_ok(store_scan(v, 0, 0, INT64_MAX, must_rise, &o));
+    assert_ok(store_view_scan(v, 0, 0, INT64_MAX, must_rise, &o));
     assert_int_equal(o.n, 4);
     o = (struct order){.stop_after = 2};
-    assert_err(store_scan(v, 0, 0, INT64_MAX, must_rise, &o), ERR_END);
+    assert_err(store_view_scan(v, 0, 0, INT64_MAX, must_rise, &o), ERR_END);
     assert_int_equal(o.n, 2);
     o = (struct order){0};
-    assert_ok(store_scan(v, 0, RIG_T0 + 10 * SECOND, RIG_T0 + 20 * SECOND, must_rise, &o));
+    assert_ok(store_view_scan(v, 0, RIG_T0 + 10 * SECOND, RIG_T0 + 20 * SECOND, must_rise, &o));
     assert_int_equal(o.n, 1);
     store_view_close(v);
     for (size_t i = 0; i < COUNT_OF(b); i++) {
@@ -287,7 +287,7 @@ static void a_view_does_not_change_while_batches_come_and_go(void **state)
     assert_ok(store_seal_now(rig.store, INT64_MAX)); /* takes all out of the head */
     assert_int_equal(store_view_hosts(v), 1);
     assert_int_equal(store_view_host(v, 0)->batches, 5);
-    assert_ok(store_scan(v, 0, 0, INT64_MAX, must_rise, &o));
+    assert_ok(store_view_scan(v, 0, 0, INT64_MAX, must_rise, &o));
     assert_int_equal(o.n, 5);
     store_view_close(v);
 }
@@ -310,7 +310,7 @@ static void read_for_ever(void *arg)
             struct proc_info info;
             struct order o = {0};
 
-            assert_ok(store_scan(v, i, 0, INT64_MAX, must_rise, &o));
+            assert_ok(store_view_scan(v, i, 0, INT64_MAX, must_rise, &o));
             (void)store_info_latest(v, i, 4, &info);
         }
         store_view_close(v);

@@ -400,7 +400,7 @@ static struct census census_of(struct day *d)
 
     assert_ok(store_view_open(&v, d->f->store));
     for (size_t h = 0; h < store_view_hosts(v); h++) {
-        assert_ok(store_each_instance(v, h, &all, count_one, &c));
+        assert_ok(store_info_each(v, h, &all, count_one, &c));
     }
     store_view_close(v);
     return c;

@@ -95,7 +95,7 @@ static void look_at(unsigned host)
     }
     i = find_host(v, host);
     if (i < store_view_hosts(v)) {
-        atomic_fetch_add(&failed, store_scan_blocks(v, i, &all, look_block, &l) != ERR_OK);
+        atomic_fetch_add(&failed, store_blocks_scan(v, i, &all, look_block, &l) != ERR_OK);
     }
     judge(&l, acked);
     store_view_close(v);

@@ -109,10 +109,10 @@ static void tell_host(struct buf *b, const struct store_view *v, size_t i)
                (long long)h->received_ns, (unsigned long long)h->batches,
                (unsigned long long)h->gaps, (unsigned long long)h->lost_events,
                (unsigned long long)h->held);
-    assert_ok(store_each_instance(v, i, &all, tell_instance, b));
-    assert_ok(store_scan_raw(v, i, &ask, tell_raw, b));
-    assert_ok(store_scan_accounts(v, i, &range, tell_account, tell_block, b));
-    assert_ok(store_scan_blocks(v, i, &range, tell_block, b));
+    assert_ok(store_info_each(v, i, &all, tell_instance, b));
+    assert_ok(store_view_raw(v, i, &ask, tell_raw, b));
+    assert_ok(store_accounts_scan(v, i, &range, tell_account, tell_block, b));
+    assert_ok(store_blocks_scan(v, i, &range, tell_block, b));
 }
 
 static void tell_all(struct buf *b)
@@ -341,7 +341,7 @@ static size_t count_blocks(struct store_used *used)
     *used = (struct store_used){.damaged = 0};
     assert_ok(store_view_open(&v, rig.store));
     for (size_t i = 0; i < store_view_hosts(v); i++) {
-        assert_ok(store_scan_blocks(v, i, &range, count_block, &n));
+        assert_ok(store_blocks_scan(v, i, &range, count_block, &n));
     }
     store_view_close(v);
     return n;
@@ -613,7 +613,7 @@ static void what_can_never_be_read_is_left_out_in_the_end(void **state)
     open_unreadable(&fio);
     buf_init(&raw, 1u << 20);
     assert_ok(store_view_open(&v, rig.store));
-    assert_ok(store_scan_raw(v, 0, &ask, tell_raw, &raw));
+    assert_ok(store_view_raw(v, 0, &ask, tell_raw, &raw));
     assert_int_equal(raw.n, 0);
     store_view_close(v);
     buf_fini(&raw);

@@ -582,15 +582,15 @@ static void states_come_back_as_they_were(void **state)
 
     buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
     buf_init(&again, SUBSCRIPTIONS_FILE_MAX);
-    subscriptions_state_encode(&b, &in);
-    assert_ok(subscriptions_state_decode(&out, b.p, b.n));
+    subscriptions_file_encode(&b, &in);
+    assert_ok(subscriptions_file_decode(&out, b.p, b.n));
     assert_true(feed_filter_same(&in.filter, &out.filter));
-    subscriptions_state_encode(&again, &out);
+    subscriptions_file_encode(&again, &out);
     assert_int_equal(b.n, again.n);
     assert_memory_equal(b.p, again.p, b.n);
-    subscriptions_state_fini(&out);
+    subscriptions_file_fini(&out);
     for (size_t n = 0; n < b.n; n++) {
-        assert_err(subscriptions_state_decode(&out, b.p, n), ERR_CORRUPT);
+        assert_err(subscriptions_file_decode(&out, b.p, n), ERR_CORRUPT);
     }
     buf_fini(&b);
     buf_fini(&again);

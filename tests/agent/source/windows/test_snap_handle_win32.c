@@ -213,9 +213,9 @@ static int64_t open_handles(void)
 
     assert_non_null(answer);
     assert_int_equal(NtQuerySystemInformation(SystemProcessInformation, answer, n, &n), 0);
-    snap_walk_init(&w, answer, n, (uintptr_t)answer, false);
+    snap_rows_init(&w, answer, n, (uintptr_t)answer, false);
     do {
-        assert_ok(snap_walk_next(&w, &row));
+        assert_ok(snap_rows_next(&w, &row));
     } while (row.info.id.pid != os_process_id());
     mem_free(answer);
     return row.values[M_HANDLE_COUNT];

@@ -96,9 +96,9 @@ static void every_column_stands_where_the_layout_says(void **state)
     struct buf b;
 
     make(&b, false);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
+    assert_ok(snap_rows_next(&w, &row));
     for (size_t i = 0; i < COUNT_OF(expected); i++) {
         mask |= METRIC_BIT(expected[i].column);
         assert_int_equal(row.values[expected[i].column], expected[i].value);
@@ -112,9 +112,9 @@ static void attributes_are_those_of_the_entry(void **state)
     struct buf b;
 
     make(&b, false);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
+    assert_ok(snap_rows_next(&w, &row));
     assert_int_equal(row.info.id.pid, 4242);
     assert_int_equal(row.info.id.start, FILETIME);
     assert_int_equal(row.info.create_ns, clk_from_filetime(FILETIME));
@@ -124,10 +124,10 @@ static void attributes_are_those_of_the_entry(void **state)
     assert_int_equal(row.info.origin, ORIGIN_SNAPSHOT);
     assert_text(row.info.name, "k\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80.exe");
     assert_int_equal(row.info.image.n, 0);
-    assert_ok(snap_walk_next(&w, &row));
+    assert_ok(snap_rows_next(&w, &row));
     assert_false(row.info.have & INFO_SESSION);
-    assert_err(snap_walk_next(&w, &row), ERR_END);
-    assert_err(snap_walk_next(&w, &row), ERR_END);
+    assert_err(snap_rows_next(&w, &row), ERR_END);
+    assert_err(snap_rows_next(&w, &row), ERR_END);
     buf_fini(&b);
 }
 
@@ -136,8 +136,8 @@ static void process_0_is_idle_and_was_never_created(void **state)
     struct buf b;
 
     make(&b, false);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
     assert_int_equal(row.info.id.pid, 0);
     assert_int_equal(row.info.id.start, 0);
     assert_false(row.info.have & INFO_CREATE_TIME);
@@ -155,12 +155,12 @@ static void the_extension_is_read_only_where_it_fits_before_the_name(void **stat
         struct buf b;
 
         make(&b, full);
-        snap_walk_init(&w, b.p, b.n, BASE, full);
-        assert_ok(snap_walk_next(&w, &row));
+        snap_rows_init(&w, b.p, b.n, BASE, full);
+        assert_ok(snap_rows_next(&w, &row));
         assert_int_equal(row.mask & columns, 0);
-        assert_ok(snap_walk_next(&w, &row));
+        assert_ok(snap_rows_next(&w, &row));
         assert_int_equal(row.mask & columns, 0);
-        assert_ok(snap_walk_next(&w, &row));
+        assert_ok(snap_rows_next(&w, &row));
         assert_int_equal(row.mask & columns, columns);
         assert_int_equal(row.values[M_CONTEXT_SWITCHES], 5000000000);
         assert_int_equal(row.values[M_DISK_READ_BYTES], 4096);
@@ -174,12 +174,12 @@ static void class_148_gives_the_path_and_larger_threads(void **state)
     struct buf b;
 
     make(&b, true);
-    snap_walk_init(&w, b.p, b.n, BASE, true);
-    assert_ok(snap_walk_next(&w, &row));
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, true);
+    assert_ok(snap_rows_next(&w, &row));
+    assert_ok(snap_rows_next(&w, &row));
     assert_int_equal(row.values[M_THREADS_WAITING], 3);
     assert_int_equal(row.info.image.n, 0);
-    assert_ok(snap_walk_next(&w, &row));
+    assert_ok(snap_rows_next(&w, &row));
     assert_text(row.info.name, "svc.exe");
     assert_text(row.info.image, "\\Device\\Disk1\\dir\\svc.exe");
     buf_fini(&b);
@@ -201,8 +201,8 @@ static void class_148_gives_the_user(void **state)
         for (size_t k = 0; i < COUNT_OF(bad) && k < 4; k++) {
             b.p[extension + 0x34 + k] = (uint8_t)(bad[i] >> 8 * k);
         }
-        snap_walk_init(&w, b.p, b.n, BASE, true);
-        assert_ok(snap_walk_next(&w, &row));
+        snap_rows_init(&w, b.p, b.n, BASE, true);
+        assert_ok(snap_rows_next(&w, &row));
         assert_text(row.info.user, i < COUNT_OF(bad) ? "" : "S-1-5-18");
         buf_fini(&b);
     }
@@ -221,10 +221,10 @@ static void threads_are_read_in_both_sizes(void **state)
 
         buf_init(&b, 1 << 20);
         snap_gen_put(&b, BASE, full, &p, true);
-        snap_walk_init(&w, b.p, b.n, BASE, full);
-        assert_ok(snap_walk_next(&w, &row));
+        snap_rows_init(&w, b.p, b.n, BASE, full);
+        assert_ok(snap_rows_next(&w, &row));
         assert_int_equal(w.n_threads, 2);
-        snap_walk_thread(&w, 1, &thread);
+        snap_rows_thread(&w, 1, &thread);
         assert_int_equal(thread.tid, 12);
         assert_int_equal(thread.created, FILETIME);
         assert_int_equal(thread.time, 12);
@@ -239,8 +239,8 @@ static size_t walk_all(const uint8_t *p, size_t n, bool full, enum err *end)
     uint8_t *exact = mem_dup(p, n);
     size_t rows = 0;
 
-    snap_walk_init(&w, exact, n, BASE, full);
-    while ((*end = snap_walk_next(&w, &row)) == ERR_OK) {
+    snap_rows_init(&w, exact, n, BASE, full);
+    while ((*end = snap_rows_next(&w, &row)) == ERR_OK) {
         rows++;
     }
     mem_free(exact);
@@ -302,8 +302,8 @@ static void numbers_too_large_saturate(void **state)
 
     buf_init(&b, 1 << 16);
     snap_gen_put(&b, BASE, false, &p, true);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
     assert_true(row.values[M_USER_TIME] == INT64_MAX);
     assert_true(row.values[M_KERNEL_TIME] == INT64_MAX);
     assert_int_equal(row.info.name.n, 0);
@@ -322,8 +322,8 @@ static void names_are_cut_between_characters_and_mended(void **state)
     }
     buf_init(&b, 1 << 16);
     snap_gen_put(&b, BASE, false, &p, true);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
     assert_int_equal(row.info.name.n, SNAP_NAME_MAX / 3 * 3);
     assert_memory_equal(row.info.name.p, "\xef\xbf\xbd\xe2\x82\xac", 6);
     buf_fini(&b);
@@ -340,18 +340,18 @@ static void columns_a_system_does_not_fill_are_found_out(void **state)
         own.values[i] = 1;
     }
     own.values[M_PRIORITY] = 8;
-    assert_int_equal(snap_unfit(&own, 8), 0);
-    assert_int_equal(snap_unfit(&own, 13), METRIC_BIT(M_PRIORITY));
+    assert_int_equal(snap_rows_unfit(&own, 8), 0);
+    assert_int_equal(snap_rows_unfit(&own, 13), METRIC_BIT(M_PRIORITY));
     own.values[M_READ_OPERATIONS] = 0;
-    assert_int_equal(snap_unfit(&own, 8), io);
+    assert_int_equal(snap_rows_unfit(&own, 8), io);
     own.values[M_PAGE_FAULTS] = 0; /* hard faults may be none */
     own.values[M_HARD_FAULTS] = 0;
-    assert_int_equal(snap_unfit(&own, 8),
+    assert_int_equal(snap_rows_unfit(&own, 8),
                      io | METRIC_BIT(M_PAGE_FAULTS) | METRIC_BIT(M_HARD_FAULTS));
     own = (struct snap_row){.mask = UINT64_MAX};
     own.values[M_PRIORITY] = 8;
-    assert_false(snap_unfit(&own, 8) & (METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME) |
-                                        METRIC_BIT(M_THREAD_COUNT)));
+    assert_false(snap_rows_unfit(&own, 8) & (METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME) |
+                                             METRIC_BIT(M_THREAD_COUNT)));
 }
 
 int main(void)

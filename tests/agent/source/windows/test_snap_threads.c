@@ -29,8 +29,8 @@ static struct got read_row(struct snap_threads *t, const struct snap_gen_process
 
     buf_init(&b, BYTES);
     snap_gen_put(&b, BASE, false, p, true);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
     snap_threads_row(t, &w, &row);
     if (row.mask & METRIC_BIT(M_ACTIVE_THREADS)) {
         got.active = row.values[M_ACTIVE_THREADS];
@@ -63,8 +63,8 @@ static uint64_t probe(struct snap_threads *t, uint32_t switches)
 
     buf_init(&b, BYTES);
     snap_gen_put(&b, BASE, false, &own, true);
-    snap_walk_init(&w, b.p, b.n, BASE, false);
-    assert_ok(snap_walk_next(&w, &row));
+    snap_rows_init(&w, b.p, b.n, BASE, false);
+    assert_ok(snap_rows_next(&w, &row));
     columns = snap_threads_probe(t, &w);
     buf_fini(&b);
     return columns;
@@ -314,8 +314,8 @@ static void every_allocation_may_fail(void **state)
 
         buf_init(&b, BYTES);
         snap_gen_put(&b, BASE, false, &p, true);
-        snap_walk_init(&w, b.p, b.n, BASE, false);
-        assert_ok(snap_walk_next(&w, &row));
+        snap_rows_init(&w, b.p, b.n, BASE, false);
+        assert_ok(snap_rows_next(&w, &row));
         mem_fail_after(n);
         e = snap_threads_create(&t, 100);
         if (e) {

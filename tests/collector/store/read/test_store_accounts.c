@@ -111,7 +111,7 @@ static void by_accounts(struct query_ledger *l, int64_t since_ns, int64_t until_
     x.accounts = x.blocks = 0;
     query_ledger_init(l, since_ns, until_ns);
     assert_ok(store_view_open(&v, x.rig.store));
-    assert_ok(store_scan_accounts(v, 0, &range, take_account, take_block, l));
+    assert_ok(store_accounts_scan(v, 0, &range, take_account, take_block, l));
     store_view_close(v);
     query_ledger_end(l, x.gaps, &none);
     assert_int_equal(used.damaged, 0);
@@ -250,7 +250,7 @@ static void a_caller_who_has_enough_ends_the_scan(void **state)
     struct store_view *v;
 
     assert_ok(store_view_open(&v, x.rig.store));
-    assert_err(store_scan_accounts(v, 0, &range, enough, never, NULL), ERR_END);
+    assert_err(store_accounts_scan(v, 0, &range, enough, never, NULL), ERR_END);
     store_view_close(v);
 }
 
@@ -263,7 +263,7 @@ static void what_was_made_before_is_left_out(void **state)
     range.made_since_ns = RIG_T0 + 1395 * S;
     query_ledger_init(&l, 0, INT64_MAX);
     assert_ok(store_view_open(&v, x.rig.store));
-    assert_ok(store_scan_accounts(v, 0, &range, take_account, take_block, &l));
+    assert_ok(store_accounts_scan(v, 0, &range, take_account, take_block, &l));
     store_view_close(v);
     assert_true(l.ticks >= 400 && l.ticks <= 420);
     assert_true(x.blocks > 0);

@@ -224,7 +224,7 @@ static void agrees(struct fixture *f, const struct store_range *range)
     struct taken t = {.stop = ERR_OK};
     struct samples all;
 
-    assert_ok(store_scan_blocks(f->view, HOST, range, take, &t));
+    assert_ok(store_blocks_scan(f->view, HOST, range, take, &t));
     for (size_t i = 0; i < BATCHES && !range->no_rests; i++) {
         const struct batch *b = f->made.batches[i];
         int64_t t0_ns, t1_ns;
@@ -285,7 +285,7 @@ static void without_metrics_sealed_rows_stay_unread(void **state)
     struct fixture f;
 
     fixture_init(&f, 7);
-    assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
+    assert_ok(store_blocks_scan(f.view, HOST, &range, take, &t));
     assert_int_equal(t.blocks, BATCHES);
     assert_int_equal(t.rows, 0);
     assert_int_equal(used.windows[STORE_RAW], 0);
@@ -294,7 +294,7 @@ static void without_metrics_sealed_rows_stay_unread(void **state)
     memset(&t, 0, sizeof t);
     range.metrics = UINT64_MAX;
     range.no_rests = true;
-    assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
+    assert_ok(store_blocks_scan(f.view, HOST, &range, take, &t));
     assert_true(t.rows >= 4);
     assert_true(used.windows[STORE_RAW] >= 4);
     assert_int_equal(used.damaged, 0);
@@ -312,7 +312,7 @@ static void what_was_made_before_is_left_out(void **state)
         struct taken t = {.stop = ERR_OK};
 
         range.made_since_ns = f.made.batches[k]->wall_ns[19];
-        assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
+        assert_ok(store_blocks_scan(f.view, HOST, &range, take, &t));
         for (size_t i = 0; i < BATCHES; i++) {
             assert_int_equal(t.keys[i + 1], i >= k);
         }
@@ -329,7 +329,7 @@ static void the_reader_ends_the_scan(void **state)
     struct fixture f;
 
     fixture_init(&f, 11);
-    assert_err(store_scan_blocks(f.view, HOST, &range, take, &t), ERR_END);
+    assert_err(store_blocks_scan(f.view, HOST, &range, take, &t), ERR_END);
     assert_int_equal(t.blocks, 1);
     free(t.samples.p);
     fixture_fini(&f);
@@ -353,7 +353,7 @@ static void a_damaged_window_is_counted_and_left_out(void **state)
     int byte;
 
     fixture_init(&f, 13);
-    assert_ok(store_scan_blocks(f.view, HOST, &range, take, &whole));
+    assert_ok(store_blocks_scan(f.view, HOST, &range, take, &whole));
     info = manifest_segment(f.list, manifest_lower(f.list, SEG_RAW, INT64_MIN));
     seg_name(name, info);
     snprintf(path, sizeof path, "%s/%s", f.dir, name);
@@ -364,7 +364,7 @@ static void a_damaged_window_is_counted_and_left_out(void **state)
     assert_int_equal(fseek(file, 300, SEEK_SET), 0);
     fputc(byte ^ 4, file);
     fclose(file);
-    assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
+    assert_ok(store_blocks_scan(f.view, HOST, &range, take, &t));
     assert_int_equal(used.damaged, 1);
     assert_true(used.holes.n == 1);
     assert_int_equal(t.rows + 1, whole.rows);
@@ -389,7 +389,7 @@ static void a_window_that_is_too_large_comes_in_pieces(void **state)
     fixture_init(&f, 19);
     for (size_t bytes = 8192; bytes < 4u << 20; bytes += bytes / 3) {
         struct taken t = {.stop = ERR_OK};
-        enum err e = store_blocks_scan(f.view, HOST, &range, bytes, take, &t);
+        enum err e = store_blocks_scan_within(f.view, HOST, &range, bytes, take, &t);
 
         assert_true(e == ERR_OK || (e == ERR_FULL && !enough));
         if (!e) {
@@ -452,7 +452,7 @@ static void running_out_of_memory_is_survived(void **state)
         struct taken t = {.stop = ERR_OK};
 
         mem_fail_after(n++);
-        e = store_scan_blocks(f.view, HOST, &range, take, &t);
+        e = store_blocks_scan(f.view, HOST, &range, take, &t);
         mem_fail_after(-1);
         assert_true(e == ERR_OK || e == ERR_NOMEM);
         free(t.samples.p);

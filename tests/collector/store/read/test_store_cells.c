@@ -99,7 +99,7 @@ static void ask_for(struct world *w, struct answer *a, struct store_cells ask)
 
     *a = (struct answer){.step_ns = ask.step_ns};
     ask.used = &a->used;
-    assert_ok(store_scan_cells(w->view, 0, &ask, take, a, &a->ticks));
+    assert_ok(store_cells_scan(w->view, 0, &ask, take, a, &a->ticks));
     if (a->n) {
         qsort(a->list, a->n, sizeof *a->list, by_got);
     }
@@ -637,7 +637,7 @@ static void the_reader_may_stop_and_ask_for_one_process(void **state)
         assert_int_equal(a.list[i].id.pid, ask.pid);
     }
     mem_free(a.list);
-    assert_err(store_scan_cells(w->view, 0, &ask, stop, &n, NULL), ERR_END);
+    assert_err(store_cells_scan(w->view, 0, &ask, stop, &n, NULL), ERR_END);
     assert_int_equal(n, 1);
     world_close(w);
     mem_free(w);
@@ -675,10 +675,10 @@ static void a_scan_without_rows_keeps_its_deadline(void **state)
         rig_put_next(&rig, g, 1);
         assert_ok(store_view_open(&v, rig.store));
         ask.deadline = range.deadline = NULL;
-        assert_ok(store_scan_cells(v, 0, &ask, no_row, NULL, NULL));
+        assert_ok(store_cells_scan(v, 0, &ask, no_row, NULL, NULL));
         ask.deadline = range.deadline = &passed;
-        assert_err(store_scan_cells(v, 0, &ask, no_row, NULL, NULL), ERR_TIMEOUT);
-        assert_err(store_scan_blocks(v, 0, &range, no_block, NULL), ERR_TIMEOUT);
+        assert_err(store_cells_scan(v, 0, &ask, no_row, NULL, NULL), ERR_TIMEOUT);
+        assert_err(store_blocks_scan(v, 0, &range, no_block, NULL), ERR_TIMEOUT);
         store_view_close(v);
         assert_ok(store_seal_now(rig.store, INT64_MAX));
     }

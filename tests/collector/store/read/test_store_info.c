@@ -245,7 +245,7 @@ static void every_instance_of_a_span_is_told_once(void **state)
             size_t expected = 0;
 
             s.n = 0;
-            assert_ok(store_each_instance(x.v, 0, &ask, see, &s));
+            assert_ok(store_info_each(x.v, 0, &ask, see, &s));
             for (size_t i = 0; i < x.n; i++) {
                 bool in = x.at[i].first_ns < ask.until_ns && x.at[i].last_ns >= ask.since_ns;
 
@@ -269,7 +269,7 @@ static void one_pid_can_be_asked_for(void **state)
         ask.pid = x.at[i].id.pid;
         ask.start = x.at[i].id.start;
         s.n = 0;
-        assert_ok(store_each_instance(x.v, 0, &ask, see, &s));
+        assert_ok(store_info_each(x.v, 0, &ask, see, &s));
         assert_int_equal(s.n, 1);
         assert_true(proc_id_eq(s.id[0], x.at[i].id));
     }
@@ -288,7 +288,7 @@ static void a_caller_who_has_enough_ends_it(void **state)
     const struct store_instances ask = {.until_ns = INT64_MAX};
     int calls = 0;
 
-    assert_err(store_each_instance(x.v, 0, &ask, stop, &calls), ERR_END);
+    assert_err(store_info_each(x.v, 0, &ask, stop, &calls), ERR_END);
     assert_int_equal(calls, 1);
 }
 
