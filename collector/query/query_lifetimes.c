@@ -380,7 +380,7 @@ static enum err lives_host(struct lives *l, struct query_span *s)
 
     l->s = s;
     e = e ? e : lives_fill(l);
-    e = e ? e : store_each_instance(l->q->env->view, s->host, &ask, lives_announced, l);
+    e = e ? e : store_info_each(l->q->env->view, s->host, &ask, lives_announced, l);
     return e ? e : lives_nameless(l);
 }
 
