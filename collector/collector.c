@@ -3,6 +3,7 @@
  *   agents -> ingest listener -> session -> store -> feed -> events listener -> subscribers
  *                                             |
  *             operators -> query listener -> serve -> query
+ *                                    \-> console -> serve
  *
  *   hosts without a certificate -> enroll listener -> trust, which also renews agents (ingest) and
  *   decides about every certificate
@@ -30,6 +31,7 @@
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
 #include "collector/collector_store.h"
+#include "collector/console/console.h"
 #include "collector/ingest/forgotten.h"
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
@@ -69,6 +71,7 @@ struct collector {
     struct session *session;
     struct serve *serve;
     struct admin *admin;
+    struct console *console;
     struct http *http;
     struct rpc_server *query;
     struct rpc_server *ingest;
@@ -190,6 +193,7 @@ int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns, const char
         {"feed", feed_stuck_ns(c->data.feed.feed, now_ns)},
         {"polls", c->data.feed.serve ? feed_serve_stuck_ns(c->data.feed.serve, now_ns) : 0},
         {"http", c->http ? http_stuck_ns(c->http, now_ns) : 0},
+        {"console", console_stuck_ns(c->console, now_ns)},
         {"trust", trust_stuck_ns(c->trust, now_ns)},
     };
     size_t longest = 0;
@@ -578,6 +582,20 @@ static enum err admin_make(struct collector *c)
     return e;
 }
 
+static enum err console_make(struct collector *c)
+{
+    const struct console_conf conf = {
+        .serve = c->serve, .feed = c->data.feed.serve, .workers = listen_workers()};
+    struct rpc_method method;
+    enum err e = console_create(&c->console, &conf);
+
+    if (!e) {
+        console_method(c->console, &method);
+        serve_add(c->serve, &method, 1);
+    }
+    return e;
+}
+
 static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *why)
 {
     const struct session_conf session = {
@@ -610,6 +628,9 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
     }
     if (!e) {
         e = admin_make(c);
+    }
+    if (!e) {
+        e = console_make(c);
     }
     return e ? errmsg_set(why, e, "cannot start: %s", err_text(e)) : ERR_OK;
 }
@@ -721,6 +742,8 @@ void collector_stop(struct collector *c)
     collector_store_feed_stop_polls(&c->data.feed);
     rpc_server_stop(c->query);
     stop_log(&since_ns, "query");
+    console_destroy(c->console);
+    stop_log(&since_ns, "console");
     rpc_server_stop(c->enroll);
     stop_log(&since_ns, "enroll");
     rpc_server_stop(c->ingest);

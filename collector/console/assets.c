@@ -89,24 +89,35 @@ static struct str assets_part(struct str *rest, char separator)
     return part;
 }
 
+/* 1: the coding is named and wanted; 0: named and refused; -1: not named. */
+static int assets_coding(struct str accept, const char *coding)
+{
+    while (accept.n) {
+        struct str weight = assets_part(&accept, ',');
+        struct str named = assets_part(&weight, ';');
+
+        if (assets_word(named, coding)) {
+            return !assets_weight_is_zero(assets_part(&weight, ';'));
+        }
+    }
+    return -1;
+}
+
+bool assets_accepts(struct str accept_encoding, const char *coding)
+{
+    return assets_coding(accept_encoding, coding) == 1;
+}
+
 /* Without the header every coding may be sent (RFC 9110, 12.5.3); nothing is kept unpacked here. */
 static bool assets_gzip_is_wanted(struct str accept)
 {
-    bool any = accept.n == 0;
+    static const char *const names[] = {"gzip", "x-gzip", "*"};
+    int wanted = -1;
 
-    while (accept.n) {
-        struct str weight = assets_part(&accept, ',');
-        struct str coding = assets_part(&weight, ';');
-        bool wanted = !assets_weight_is_zero(assets_part(&weight, ';'));
-
-        if (assets_word(coding, "gzip") || assets_word(coding, "x-gzip")) {
-            return wanted;
-        }
-        if (assets_word(coding, "*")) {
-            any = wanted;
-        }
+    for (size_t i = 0; wanted < 0 && i < sizeof names / sizeof *names; i++) {
+        wanted = assets_coding(accept, names[i]);
     }
-    return any;
+    return wanted < 0 ? accept.n == 0 : wanted == 1;
 }
 
 static void assets_text(struct wire_web_reply *out, uint32_t status, const char *text)

@@ -25,6 +25,9 @@ extern const size_t console_assets_n;
 /* What is served under `path`: "/" is index.html, the rest is /a/HASH/NAME. NULL: nothing is. */
 const struct console_asset *assets_find(struct str path);
 
+/* Whether the header Accept-Encoding names this coding, in small letters, and wants it. */
+bool assets_accepts(struct str accept_encoding, const char *coding);
+
 /* Writes the reply to a request that is not for the interface: 200 with the packed asset, 304 when
  * the caller has it, 406 when it refuses gzip, 404 for everything else. `out` borrows; nothing in
  * it is to be released. */

@@ -132,27 +132,38 @@ static void text_add_host(char *text, size_t size, const struct query_cover *c,
     }
 }
 
-static void text_add_share(char *text, size_t size, const struct query *q)
+/* The mean over hosts; of recordings that ended nothing is expected where they have no data. */
+static struct query_coverage coverage_sum(const struct query *q)
 {
+    struct query_coverage all = {.known = true, .ppm = q->n_spans ? QUERY_PPM : 0};
     uint64_t sum = 0;
     size_t n = 0;
-    bool at_most = false;
 
     for (size_t i = 0; i < q->n_spans; i++) {
-        if (q->covers[i].over) {
+        const struct query_cover *c = &q->covers[i];
+
+        if (c->over) {
             continue;
         }
         n++;
         sum += query_scan_unread_ppm(q, &q->spans[i]);
-        at_most = at_most || q->covers[i].at_most || q->covers[i].unread;
+        all.at_most = all.at_most || c->at_most || c->unread;
+        all.lost_ticks += c->ticks;
+        all.lost_events += c->events;
     }
-    text_add(text, size, "coverage %s", at_most ? "\xe2\x89\xa4 " : "");
-    if (sum == (uint64_t)QUERY_PPM * n) {
+    if (n) {
+        all.ppm = (uint32_t)(sum / n);
+    }
+    return all;
+}
+
+static void text_add_share(char *text, size_t size, const struct query_coverage *c)
+{
+    text_add(text, size, "coverage %s", c->at_most ? "\xe2\x89\xa4 " : "");
+    if (c->ppm == QUERY_PPM) {
         text_add(text, size, "100 %%");
     } else {
-        unsigned hundredths = (unsigned)(sum / n / 100);
-
-        text_add(text, size, "%u.%02u %%", hundredths / 100, hundredths % 100);
+        text_add(text, size, "%u.%02u %%", c->ppm / 10000, c->ppm / 100 % 100);
     }
 }
 
@@ -177,7 +188,7 @@ static void text_coverage(char *text, size_t size, const struct query *q)
                  q->ask->host.p);
         return;
     }
-    text_add_share(text, size, q);
+    text_add_share(text, size, &q->out->coverage);
     for (size_t i = 0; i < q->n_spans; i++) {
         if (cover_has_loss(&q->covers[i]) && hosts++ < LOST_HOSTS) {
             text_add_host(text, size, &q->covers[i], &q->spans[i]);
@@ -403,6 +414,7 @@ static enum err answer_finish(struct query *q)
     }
     answer_used(q, notes);
     if (covered) {
+        q->out->coverage = coverage_sum(q);
         text_coverage(text, sizeof text, q);
         notes[a->n_notes++] = note_make(q, "%s", text);
     }
