@@ -10,6 +10,8 @@
  *   link                           {up: bool, since: ms}: whether the last question was answered at all
  *   Refusal                        what ask throws: .code, .message, .status, .details; an abort throws AbortError
  *
+ *   address(name, params), request(where, init) → Response      for streams (stream.js)
+ *
  * At most four questions are under way at once, as the session allows; the rest wait here. 429 and 503 with
  * Retry-After are asked again, three times. Answers are JSON as docs/console.md has it; `received_ms` is added. */
 import { setting } from './store.js';
@@ -103,37 +105,35 @@ export function address(name, params) {
     return BASE + name + (query ? '?' + query : '');
 }
 
-async function once(name, init) {
+/* The reply of a question that was not refused. */
+export async function request(where, init) {
     let reply;
     try {
-        reply = await fetch(name, {
-            cache: 'no-store',
-            credentials: 'same-origin',
-            ...init,
-            headers: { ...headers(), ...init.headers },
-        });
+        const all = { ...headers(), ...init.headers };
+        reply = await fetch(where, { cache: 'no-store', credentials: 'same-origin', ...init, headers: all });
     } catch (e) {
         if (init.signal?.aborted) throw e;
         linkIs(false);
         throw new Refusal('UNREACHABLE', 'the console does not answer; is procfleet console still running?');
     }
-    let body = null;
-    try {
-        body = reply.status === 204 ? {} : await reply.json();
-    } catch (e) {
-        if (init.signal?.aborted) throw e;
-    }
     linkIs(reply.status !== 502 && reply.status !== 503);
-    if (reply.ok && body) return body;
-    const refusal = new Refusal(
-        body?.code || 'UNAVAILABLE',
-        body?.message || `the console answered ${reply.status}`,
-        reply.status,
-        body?.details || '',
-    );
+    if (reply.ok) return reply;
+    const body = await reply.json().catch(() => null);
+    const message = body?.message || `the console answered ${reply.status}`;
+    const refusal = new Refusal(body?.code || 'UNAVAILABLE', message, reply.status, body?.details || '');
     refusal.retry_ms = Number(reply.headers.get('Retry-After')) * 1000 || 0;
     if (reply.status === 401) sessionIs('out', refusal.message);
     throw refusal;
+}
+
+async function once(where, init) {
+    const reply = await request(where, init);
+    try {
+        return reply.status === 204 ? {} : await reply.json();
+    } catch (e) {
+        if (init.signal?.aborted) throw e;
+        throw new Refusal('CORRUPT', 'the answer broke off or cannot be read', reply.status);
+    }
 }
 
 export async function ask(name, params, signal) {

@@ -64,7 +64,7 @@ let shown = null;
 const make = (base, dark) => ({
     fill: base,
     line: dark ? mix(base, '#ffffff', 0.25) : mix(base, '#000000', 0.2),
-    text: contrast(base, '#ffffff') >= contrast(base, '#111111') ? '#ffffff' : '#111111',
+    text: contrast(base, '#ffffff') >= contrast(base, '#000000') ? '#ffffff' : '#000000',
 });
 
 export function ofName(name) {

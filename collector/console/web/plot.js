@@ -19,6 +19,7 @@ import { onScheme, ofName, REST, theme } from './colour.js';
 import { axis } from './format.js';
 import { drawLoss, drawNothing, holes, lossRuns, redone } from './hatch.js';
 import { el } from './el.js';
+import { valueTicks } from './scale.js';
 import { ticks } from './time.js';
 
 /* dygraphs sets texts of axes by markup; here it can bring in none. */
@@ -35,19 +36,6 @@ export const ready = globalThis.Dygraph
 
 const AXIS_WIDTH = 58;
 const open = new Set();
-
-/* Round steps: of bytes in powers of two, of the rest in 1, 2, 5. */
-function valueTicks(from, to, n, binary) {
-    const raw = (to - from) / Math.max(1, n);
-    if (!(raw > 0)) return [from];
-    const base = binary ? 2 ** (10 * Math.floor(Math.log2(raw) / 10)) : 10 ** Math.floor(Math.log10(raw));
-    const factor =
-        (binary ? [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] : [1, 2, 5, 10]).find((f) => f * base >= raw) || 10;
-    const step = factor * base;
-    const out = [];
-    for (let v = Math.ceil(from / step) * step; v <= to * 1.0001; v += step) out.push(v);
-    return out;
-}
 
 export function pointer(node, { timeAt, range, onZoom, onBack, onHover, onClick, brush }) {
     let start = null;

@@ -72,10 +72,12 @@ export function table(parent, options) {
             group,
             columns.map((c) => {
                 const col = el('col');
-                if (c.width) col.style.width = c.width;
+                col.style.width = c.width || '';
                 return col;
             }),
         );
+        /* Where it does not fit it is scrolled: no column is squeezed away. */
+        grid.style.minWidth = `calc(${columns.map((c) => c.width || (c.wide ? '18ch' : '11ch')).join(' + ')})`;
         put(
             heads,
             columns.map((c) => {
