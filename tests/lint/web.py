@@ -37,7 +37,8 @@ FORBIDDEN = [
     (r"""["'(]\s*(?:https?:)?//[\w\[]""", "an address of another origin"),
     (r"\son\w+\s*=\s*[\"']", "a handler as an attribute is refused by the page's policy"),
     (r"<script(?![^>]*\ssrc=)", "a script inside the page is refused by its policy"),
-    (r"(?<!for )\bdebugger\b|console\.log", "left over from looking for a fault"),
+    (r"\bdebugger\b|console\.log", "left over from looking for a fault"),
+    (r"(?m)^(?:<{7}|={7}|>{7})", "left over from a merge"),
 ]
 # The names of XML's languages are addresses that nobody asks.
 NAMESPACE = re.compile(r"http://www\.w3\.org/(?:2000/svg|1999/xlink)")

@@ -13,7 +13,8 @@
  *   address(name, params), request(where, init) → Response      for streams (stream.js)
  *
  * At most four questions are under way at once, as the session allows; the rest wait here. 429 and 503 with
- * Retry-After are asked again, three times. Answers are JSON as docs/console.md has it; `received_ms` is added. */
+ * Retry-After are asked again, three times. Answers are JSON as docs/console.md has it; `received_ms` is added, and
+ * `series.at_most` from its coverage. */
 import { setting } from './store.js';
 import { nsMs } from './time.js';
 
@@ -143,6 +144,7 @@ export async function ask(name, params, signal) {
             try {
                 const answer = await once(address(name, params), { signal });
                 answer.received_ms = Date.now();
+                if (answer.series) answer.series.at_most = Boolean(answer.coverage?.at_most);
                 return answer;
             } catch (e) {
                 if (!(e.retry_ms > 0) || tries >= TRIES) throw e;

@@ -10,7 +10,8 @@
  *           selected
  *
  * and gets this `app`:
- *   state() set(patch, how) link(patch)       of store.js          ask(name, params, signal), askAll     of api.js
+ *   state() set(patch, how) link(patch)       of store.js          go(patch) follows link(patch)          ask(name,
+ *       params, signal), askAll     of api.js
  *   params(extra) → range and host of the state as parameters, and extra      filters(extra) → name and idle too
  *   zoom(from, to)   zoom('back')             the range, with the way back
  *   cover(answer)    the footer tells what of this answer arrived; the head how new it is
@@ -19,7 +20,7 @@ import * as api from './api.js';
 import { el, put, text } from './el.js';
 import { ppm, count } from './format.js';
 import { enable, enabled, help, keys } from './keys.js';
-import { busy, block } from './panel.js';
+import { block, busy, retry, sentence } from './panel.js';
 import * as store from './store.js';
 import { clock, nsMs, parse, RANGES, rfc3339, short, spanMs, spanText } from './time.js';
 import fleet from './views/fleet.js';
@@ -30,6 +31,7 @@ import timeline from './views/timeline.js';
 
 const VIEWS = [fleet, host, processes, process, timeline];
 const LIVE = '2s';
+const AGAIN_MS = 5000;
 const [head, main, foot, live] = ['head', 'main', 'foot', 'say'].map((id) => document.getElementById(id));
 let open = null;
 let shown = null;
@@ -56,7 +58,13 @@ const app = {
             return;
         }
         home ||= state.t;
-        store.set({ t: store.formatTime(from, to), live: '' });
+        /* Round enough for a link to be read, finer than a pixel. */
+        const unit = 10 ** Math.max(-3, Math.floor(Math.log10((to - from) / 2000)));
+        const round = (ms) => Math.round(ms / unit) * unit;
+        store.set({ t: store.formatTime(round(from), round(to)), live: '' });
+    },
+    go(patch) {
+        location.hash = store.link(patch);
     },
     cover,
     say(sentence) {
@@ -158,7 +166,11 @@ const dialog = (title, ...content) => {
 
 function rangeDialog() {
     const r = store.range(store.get(), api.now());
-    const show = (ms) => rfc3339(ms).replace('T', ' ').replace('Z', '');
+    const fine = r.to - r.from < 10e3 ? 1 : 1000;
+    const show = (ms) =>
+        rfc3339(Math.round(ms / fine) * fine)
+            .replace('T', ' ')
+            .replace('Z', '');
     const wrong = el('p.wrong', { role: 'alert' });
     const [from, to] = [
         ['from', r.from],
@@ -359,6 +371,7 @@ function footer() {
 
 function show(state, changed) {
     const view = viewOf(state);
+    document.querySelector('dialog[open]')?.close();
     header(state);
     if (view !== shown) {
         open?.close();
@@ -401,7 +414,7 @@ function loggedOut() {
 function nextView(key) {
     const view = VIEWS.find((v) => v.key === key);
     if (!view) return false;
-    location.hash = store.link({ view: view.view, args: view.args?.(store.get()) || [] });
+    app.go({ view: view.view, args: view.args?.(store.get()) || [] });
     return true;
 }
 
@@ -424,8 +437,8 @@ keys({
         },
         'time',
     ],
-    h: ['host', () => hostField.input.focus(), 'filters'],
-    '/': ['name', () => (nameField.node.hidden ? hostField : nameField).input.focus(), 'filters'],
+    h: ['host', () => hostField.input.select(), 'filters'],
+    '/': ['name', () => (nameField.node.hidden ? hostField : nameField).input.select(), 'filters'],
     i: ['idle processes too', () => app.set({ idle: store.get().idle ? '' : '1' }), 'filters'],
     Escape: [
         'back',
@@ -443,11 +456,19 @@ keys({
 
 /* Live: asked again when the last answers are there, and only by a tab that is seen. */
 let due = 0;
+let tried = 0;
+const again = () => open?.update(new Set(['again']));
+retry.run = again;
 setInterval(() => {
     tellAge();
     const state = store.get();
+    if (!api.link.up && open && !document.hidden && !busy() && Date.now() > tried + AGAIN_MS) {
+        tried = Date.now();
+        again();
+        return;
+    }
     if (!open || !state.live || paused || document.hidden || busy() || Date.now() < due) return;
-    due = Date.now() + spanMs(state.live);
+    due = Date.now() + Math.max(spanMs(state.live), open.step?.() ?? 0);
     open.update(new Set(['tick']));
 }, 500);
 
@@ -457,7 +478,7 @@ async function begin() {
     try {
         await api.start();
     } catch (e) {
-        put(main, block('failed', e.message, [{ text: 'Try again', run: begin }]));
+        put(main, block('failed', sentence(e.message), [{ text: 'Try again', run: begin }]));
         return;
     }
     footer();

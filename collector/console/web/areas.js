@@ -6,28 +6,31 @@
  *       asks and draws; resolves to the answer, or null. params: more of the question
  *       level: (answer) → {value, text} | null: a line across        none: (answer) → block: what to say of no values
  *   a.select(key | null)   a.hover(ms | null)   a.answer() → the last one   a.groups() → its groups   a.close()
- *   readout(at, metric, rates) → nodes that tell a bucket
+ *   readout(at, metric, rates, hosts) → nodes that tell a bucket
  *   buckets(node) → how many of them fit on it */
 import { el, put } from './el.js';
-import { axis, count, ppm, rate, value } from './format.js';
+import { axis, count, NONE, ppm, rate, title as titleOf, value } from './format.js';
 import { heat } from './heat.js';
 import { panel } from './panel.js';
 import { plot, ready } from './plot.js';
 import { groupsOf } from './rows.js';
-import { clock } from './time.js';
+import { table } from './table.js';
+import { clock, full, nsMs, short } from './time.js';
 
 const IN_READOUT = 6;
 
 export const buckets = (node) => Math.max(60, Math.min(2000, Math.floor(node.clientWidth - 70)));
 
 /* '14:03:12 412 %  postgres 210 %, cc1 98 %, …' and what did not arrive. */
-export function readout(at, metric, rates) {
+export function readout(at, metric, rates, hosts = []) {
     if (!at) return null;
     const show = (v) => (rates ? rate(metric, v) : value(metric, v));
     const best = at.values.filter((v) => !v.rest && v.value > 0).sort((a, b) => b.value - a.value);
+    const off = hosts.length > 1 ? Math.max(...hosts.map((h) => Math.abs(nsMs(h.offset_ns)) || 0)) : 0;
     const lost = [
         at.ppm < 1e6 ? `${ppm(at.ppm)} arrived` : '',
         at.hosts < at.asked ? `${count(at.hosts)} of ${count(at.asked)} hosts` : '',
+        off >= 1000 ? `clocks differ by ±${short(off)}` : '',
     ];
     return [
         el('b', null, `${clock(at.ms, at.step)}  ${at.total === null ? 'nothing' : show(at.total)}`),
@@ -45,8 +48,96 @@ export function readout(at, metric, rates) {
     ];
 }
 
+/* The same figures as a table, a row for each bucket: built when it is asked for. */
+function figures(parent, title, onBucket) {
+    const box = el('div', { hidden: true });
+    const button = el(
+        'button',
+        { type: 'button', 'aria-expanded': 'false', title: 'The figures of the plot, as a table' },
+        'figures',
+    );
+    let data = null;
+    let t = null;
+
+    function fill() {
+        if (box.hidden || !data) return;
+        const { series, groups, metric, rates } = data;
+        const step = Number(series.step_ns) / 1e6;
+        const k = rates ? 1000 / step : 1;
+        const show = (v) => (v === null || v === undefined ? NONE : rates ? rate(metric, v * k) : value(metric, v));
+        const sum = (i) => groups.reduce((s, g) => ((g.values[i] ?? null) === null ? s : (s ?? 0) + g.values[i]), null);
+        const at = (i) => series.t0_ms + i * step;
+        const columns = [
+            {
+                key: 'time',
+                title: 'TIME',
+                width: '24ch',
+                cell: (i) => full(at(i)).slice(0, step < 1000 ? 23 : 19),
+                sort: (i) => i,
+            },
+            {
+                key: 'arrived',
+                title: 'ARRIVED',
+                width: '10ch',
+                right: true,
+                cell: (i) => ppm(series.present[i]),
+                sort: (i) => series.present[i],
+            },
+            {
+                key: 'hosts',
+                title: 'HOSTS',
+                width: '9ch',
+                right: true,
+                cell: (i) => count(series.hosts_in?.[i]),
+                sort: (i) => series.hosts_in?.[i],
+            },
+            { key: 'all', title: 'ALL', width: '12ch', right: true, cell: (i) => show(sum(i)), sort: sum },
+            ...groups.map((g, n) => ({
+                key: 'g' + n,
+                title: g.label,
+                exact: true,
+                width: '14ch',
+                right: true,
+                cell: (i) => show(g.values[i]),
+                sort: (i) => g.values[i] ?? null,
+            })),
+        ];
+        if (!t)
+            t = table(box, {
+                label: `Figures of ${title}`,
+                columns,
+                key: (i) => i,
+                height: '16rem',
+                onSelect: (i) => onBucket(at(i) + step / 2),
+            });
+        t.columns(columns);
+        t.rows(Array.from({ length: series.n }, (_, i) => i));
+    }
+
+    button.addEventListener('click', () => {
+        box.hidden = !box.hidden;
+        button.setAttribute('aria-expanded', String(!box.hidden));
+        fill();
+    });
+    return {
+        button,
+        place: () => parent().append(box),
+        draw(next) {
+            data = next;
+            fill();
+        },
+        close: () => t?.close(),
+    };
+}
+
 export function areas(parent, app, { title = '', height = 160, tools = [], onSelect, onHover }) {
-    const p = panel(parent, { title, tools, height: height + 'px' });
+    const numbers = figures(
+        () => p.node,
+        title,
+        (ms) => hover(ms),
+    );
+    const p = panel(parent, { title, tools: [...tools, numbers.button], height: height + 'px' });
+    numbers.place();
     let drawing = null;
     let kind = '';
     let ask = null;
@@ -66,7 +157,8 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
 
     function hover(ms) {
         drawing?.hover(ms);
-        const told = ms === null || !ask ? null : readout(drawing?.at(ms) ?? null, ask.metric, ask.rates);
+        const told =
+            ms === null || !ask ? null : readout(drawing?.at(ms) ?? null, ask.metric, ask.rates, answer?.hosts);
         p.note(told || (answer ? most() : ''));
     }
 
@@ -75,7 +167,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
         put(p.body);
         kind = next;
         drawing = (kind === 'heat' ? heat : plot)(p.body, {
-            label: `${title}; the table of this view has its figures`,
+            label: `${title}; its figures are in the table that the button figures shows`,
             height,
             onZoom: app.zoom,
             onBack: () => app.zoom('back'),
@@ -98,6 +190,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
         const more = { metric: ask.metric, rates: ask.rates, stacked: ask.mode === 'area', level: ask.level?.(answer) };
         drawing.draw({ series, hosts, groups: shown, ...more });
         drawing.select(chosen);
+        numbers.draw({ series, groups, ...more });
         p.note(most());
     }
 
@@ -105,7 +198,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
         a.series.groups.some((g) => g.columns[ask.metric]?.avg?.some((v) => v !== null))
             ? null
             : ask.none?.(a) || {
-                  text: `No value of ${ask.metric.replace(/_/g, ' ')} in this range, of what is asked for.`,
+                  text: `No figures of ${titleOf(ask.metric)} in this range for what is asked.`,
               };
 
     return {
@@ -115,7 +208,6 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
             await ready;
             const params = {
                 metric: ask.metric,
-                by: ask.by,
                 group_by: ask.group,
                 limit: ask.limit,
                 buckets: buckets(p.body),
@@ -133,6 +225,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
         },
         close() {
             p.close();
+            numbers.close();
             drawing?.close();
         },
     };

@@ -8,6 +8,7 @@
  *   p.node, p.head, p.body      p.title(text)      p.note(text): right of the title      p.again(): the last load
  *       once more
  *   p.close()                   gives up what is under way
+ *   retry.run                   what `Try again` does: the frame asks for the whole view once more
  *   busy()                      how many panels wait for an answer                        offer(text, run) → a button
  *
  * Loading is told after 150 ms only. An answer that fails keeps what was drawn, greyed, with its age. */
@@ -18,7 +19,11 @@ const LOADING_AFTER_MS = 150;
 let waiting = 0;
 
 export const busy = () => waiting;
+export const retry = { run: null };
 export const offer = (label, run) => el('button.offer', { type: 'button', onclick: run }, label);
+
+/* Codes' sentences begin small and end without a stop, for the command line. */
+export const sentence = (s) => s.charAt(0).toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? '' : '.');
 
 export function block(kind, sentence, offers = []) {
     return el(
@@ -77,14 +82,14 @@ export function panel(parent, { title = '', tools = [], height = '', kind = '' }
     }
 
     function failed(e) {
-        const again = { text: 'Try again', run: () => self.again() };
+        const again = { text: 'Try again', run: () => (retry.run ? retry.run() : self.again()) };
         if (drawn_ms) {
             say(null);
             state('stale');
             tell(
                 [
                     el('b', null, 'Stale. '),
-                    e.message,
+                    sentence(e.message),
                     ` What is shown is of ${clock(drawn_ms, 1000)} UTC, `,
                     age(),
                     ' old. ',
@@ -94,7 +99,8 @@ export function panel(parent, { title = '', tools = [], height = '', kind = '' }
             );
         } else {
             state('failed');
-            say(block('failed', e.message, [again]));
+            body.classList.add('away');
+            say(block('failed', sentence(e.message), [again]));
         }
     }
 

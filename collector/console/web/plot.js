@@ -6,7 +6,8 @@
  *   p.draw({series, hosts, metric, groups: [{key, label, name, values, low, high}], stacked, rates, lines, cpus})
  *       groups as of groupsOf (rows.js): arrays of series.n, null where nothing is. stacked: areas, the first at the
  *       bottom; else lines, with a band where there is low and high. rates: values are sums of a bucket, shown per
- *       second. lines: more groups, drawn in ink over all, `dashed` or not. level: {value, text}, a dashed line across
+ *       second. lines: more groups, drawn in ink over all, `dashed` or not. level: {value, text}, a dashed line across.
+ *       polled: starts and ends that are shorter than a sample are not seen
  *   p.hover(ms | null)    the cursor, also of another plot       p.select(key | null)     others fade
  *   p.window(from, to)    at once, with what is there            p.close()
  *   p.at(ms) → {ms, step, ppm, hosts, asked, values: [{label, value}], total} | null
@@ -17,7 +18,7 @@
  * click: back. */
 import { onScheme, ofName, REST, theme } from './colour.js';
 import { axis } from './format.js';
-import { drawLoss, drawNothing, holes, lossRuns, redone } from './hatch.js';
+import { drawLoss, drawNothing, drawPolled, holes, lossRuns, redone } from './hatch.js';
 import { el } from './el.js';
 import { valueTicks } from './scale.js';
 import { ticks } from './time.js';
@@ -245,7 +246,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
 
     /* Called by dygraphs with its axes laid out: everything inside them. */
     function paint(ctx, where, g) {
-        const { series, groups, lines = [], hosts = [], level } = data;
+        const { series, groups, lines = [], hosts = [], level, polled } = data;
         const k = scale();
         const first = g.toDomXCoord(series.t0_ms);
         const wide = (g.toDomXCoord(end()) - first) / Math.max(1, series.n);
@@ -259,6 +260,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         ctx.globalAlpha = 1;
         for (const one of lines) line(ctx, { ...one, ink: true }, X, Y);
         ctx.globalAlpha = 1;
+        if (polled) drawPolled(ctx, where.x, where.y + where.h - 1, where.w);
         if (level) drawLevel(ctx, where, Y(level.value), level.text);
         const hole = holes(series, hosts);
         for (const run of lossRuns(series)) {
@@ -358,6 +360,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
                 },
             },
         });
+        box.querySelector('.dygraph-roller')?.remove(); /* an input that nobody can see, without a name */
         const canvas = graph.canvas_;
         pointer(canvas, {
             timeAt: (x) => graph.toDataXCoord(x),
@@ -370,7 +373,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
             },
             onClick: (event) => {
                 const r = canvas.getBoundingClientRect();
-                onSelect?.(groupAt(graph.toDataXCoord(event.clientX - r.left), event.clientY - r.top)?.label ?? null);
+                onSelect?.(groupAt(graph.toDataXCoord(event.clientX - r.left), event.clientY - r.top)?.key ?? null);
             },
             brush: (a, b) => {
                 brushed = [a, b];

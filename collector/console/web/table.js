@@ -4,7 +4,8 @@
  *   const t = table(parent, {label: 'processes', columns, key: (row) => 'text', onSelect: (row, key), onOpen: (row),
  *                            sort: '-cpu', onSort: (sort), height: '20rem', mark: (row, tr)})
  *   column: {key, title, cell: (row) → text | node, sort: (row) → number | string | null, right: true, width: '9ch',
- *            hint, wide: true (takes what is left)}         without `sort` it cannot be sorted by
+ *            hint, wide: true (takes what is left), exact: true (a title that keeps its letters)}         without
+ *                `sort` it cannot be sorted by
  *   t.rows(rows)    t.select(key, {reveal: true})    t.columns(columns)    t.selected() → key | null    t.shown() →
  *       rows, sorted
  *   t.redraw()      cells anew (values changed in place)                    t.csv() → the text of a CSV file with all
@@ -99,7 +100,8 @@ export function table(parent, options) {
                           )
                         : c.title,
                 );
-                if (c.right) th.className = 'r';
+                if (c.right) th.classList.add('r');
+                if (c.exact) th.classList.add('exact');
                 return th;
             }),
         );

@@ -217,7 +217,7 @@ function open(root, app) {
             app.set({ sel: id }, { replace: true });
             app.say(`${row.h.name}, ${row.state.name}, CPU ${percent(row.now)}, ${count(row.h.processes)} processes`);
         },
-        onOpen: (row) => app.set({ view: 'h', args: [row.h.name] }),
+        onOpen: (row) => app.go({ view: 'h', args: [row.h.name] }),
     });
 
     function filtered() {
@@ -293,7 +293,9 @@ function open(root, app) {
                 ? fact(
                       'store',
                       `${bytes(o.total_bytes)} of ${bytes(o.ceiling_bytes)}`,
-                      o.next_tier ? `, next: ${o.next_tier} in ${short(Number(o.next_in_ns) / 1e6)}` : '',
+                      o.next_in_ns
+                          ? `, next: ${o.tiers?.[o.next_tier]?.name ?? ''} in ${short(Number(o.next_in_ns) / 1e6)}`
+                          : '',
                   )
                 : null,
         );
@@ -335,7 +337,7 @@ function open(root, app) {
             () => {
                 const row = t.shown().find((r) => r.h.id === t.selected());
                 if (!row) return false;
-                return app.set({ view: 'h', args: [row.h.name] });
+                return app.go({ view: 'h', args: [row.h.name] });
             },
             'selection',
         ],
@@ -343,6 +345,7 @@ function open(root, app) {
     });
     return {
         update,
+        step: () => 10e3,
         close() {
             stop();
             p.close();

@@ -48,7 +48,7 @@ function choose(root, app) {
                                   offers: [
                                       {
                                           text: 'Show the fleet',
-                                          run: () => app.set({ view: '', args: [], host: null }),
+                                          run: () => app.go({ view: '', host: '' }),
                                       },
                                   ],
                               },
@@ -145,7 +145,7 @@ function openHost(root, app, name) {
             metric('thread_count', 'THREADS', count),
         ],
         onSelect: (row, key) => select(key),
-        onOpen: (row) => app.set({ view: 'top', args: [], host: name, name: row.label, group: 'process', sel: null }),
+        onOpen: (row) => app.go({ view: 'top', host: name, name: row.label, group: 'process' }),
     });
 
     function tell(answer) {
@@ -186,11 +186,13 @@ function openHost(root, app, name) {
             metric: 'processes',
             groups: density(events, series),
             stacked: false,
+            polled: answer.hosts[0]?.polled,
         });
         const starts = events.filter((e) => e.kind === 'process_start').length;
         const own = events.filter((e) => e.kind === 'level' || e.kind === 'source');
         life.note(
             `${count(starts)} starts, ${count(events.length - own.length - starts)} ends`,
+            answer.hosts[0]?.polled ? el('span.dim', null, ' (shorter than a sample is not seen here)') : '',
             answer.more ? el('b.warn', null, `, the first ${count(EVENTS_MAX)} of the range only`) : '',
         );
         put(
@@ -251,7 +253,7 @@ function openHost(root, app, name) {
                                 }
                               : {
                                     text: `There is no host ${name}.`,
-                                    offers: [{ text: 'Show the fleet', run: () => app.set({ view: '', args: [] }) }],
+                                    offers: [{ text: 'Show the fleet', run: () => app.go({ view: '', host: '' }) }],
                                 },
                 },
             ),
@@ -278,7 +280,7 @@ function openHost(root, app, name) {
     }
 
     const stop = keys({
-        e: ['events', () => app.set({ view: 'events', args: [], host: name, sel: null }), 'views'],
+        e: ['events', () => app.go({ view: 'events', host: name }), 'views'],
         ArrowDown: [
             'next row',
             () => {
@@ -290,6 +292,7 @@ function openHost(root, app, name) {
     });
     return {
         update,
+        step: () => Number(plots[0].answer()?.series.step_ns ?? 0) / 1e6,
         close() {
             stop();
             for (const a of plots) a.close();
@@ -316,6 +319,7 @@ function open(root, app) {
             }
             return inner.update(changed);
         },
+        step: () => inner?.step?.() ?? 0,
         close: () => inner?.close(),
     };
 }

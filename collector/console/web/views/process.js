@@ -60,6 +60,7 @@ function openProcess(root, app, [host, who]) {
     const family = panel(root, { title: 'Family', height: '4rem' });
     const csv = el('button', { type: 'button', onclick: () => save(`${host}-${pid}.csv`, 'text/csv', t.csv()) }, 'CSV');
     const samples = panel(root, { title: 'Samples', tools: [csv], height: '8rem' });
+    const events = panel(root, { title: 'Events', height: '3rem' });
     let drawings = [];
 
     const t = table(samples.body, {
@@ -234,6 +235,28 @@ function openProcess(root, app, [host, who]) {
         );
     }
 
+    function drawEvents(answer) {
+        events.note(`${count(answer.events.length)}${answer.more ? ', the first of the range' : ''}`);
+        put(
+            events.body,
+            el(
+                'ul.plain',
+                null,
+                answer.events.map((e) =>
+                    el(
+                        'li',
+                        null,
+                        el('span.dim', null, full(e.time_ns), ' '),
+                        e.kind.replace('_', ' '),
+                        e.exit_code === null || e.exit_code === undefined ? '' : ` code ${e.exit_code}`,
+                        e.text ? ` ${e.text}` : '',
+                        e.path && e.kind.startsWith('image') ? ` ${e.path}` : '',
+                    ),
+                ),
+            ),
+        );
+    }
+
     async function update(changed) {
         if (changed?.size && [...changed].every((key) => key === 'sel' || key === 'sort')) return;
         await ready;
@@ -283,6 +306,9 @@ function openProcess(root, app, [host, who]) {
                 },
             ),
             family.load((signal) => app.ask('tree', { host, at: familyAt() }, signal), drawFamily),
+            events.load((signal) => app.ask('events', { ...params, kinds: 'all', limit: 100 }, signal), drawEvents, {
+                empty: (a) => (a.events.length ? null : { text: 'Neither start nor end lies in this range.' }),
+            }),
             samples.load(
                 (signal) => app.ask('history', { ...params, metric: SAMPLES, limit: 4096 }, signal),
                 (a) => {
@@ -315,13 +341,13 @@ function openProcess(root, app, [host, who]) {
         return app.zoom(from - margin, to + margin);
     }
 
-    const stop = keys({ e: ['events of it', () => app.set({ view: 'events', args: [], host, sel: pid }), 'views'] });
+    const stop = keys({ e: ['events of it', () => app.go({ view: 'events', host, sel: pid }), 'views'] });
     return {
         update,
         fit,
         close() {
             stop();
-            for (const x of [head, small, family, samples]) x.close();
+            for (const x of [head, small, family, samples, events]) x.close();
             for (const d of drawings) d.close();
             t.close();
         },

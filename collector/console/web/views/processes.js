@@ -185,12 +185,12 @@ function open(root, app) {
     /* One step closer: a group's processes, a host, a process. */
     function into(row) {
         const { group: g } = app.state();
-        if (g === 'process') app.set({ view: 'p', args: processPath(row), sel: null });
-        else if (g === 'host') app.set({ view: 'h', args: [row.label], sel: null });
+        if (g === 'process') app.go({ view: 'p', args: processPath(row) });
+        else if (g === 'host') app.go({ view: 'h', args: [row.label] });
         else if (g === 'image') app.set({ name: row.label, group: 'process', sel: null });
     }
 
-    function select2(state) {
+    function selected(state) {
         const key = state.sel || null;
         a.select(key);
         t.select(key, { reveal: true });
@@ -234,7 +234,7 @@ function open(root, app) {
     async function update(changed) {
         const state = app.state();
         if (changed?.size && [...changed].every((key) => key === 'sel' || key === 'sort')) {
-            select2(state);
+            selected(state);
             return;
         }
         const what = byOf(state.by);
@@ -245,7 +245,7 @@ function open(root, app) {
         a.panel.body.parentNode.hidden = asTree;
         a.panel.title(`Processes by ${what.title}`);
         treePanel.node.hidden = !asTree;
-        const ask = { group_by: state.group, limit: LIMIT, metric: [what.by, ...COLUMNS] };
+        const ask = { group_by: state.group, limit: LIMIT, metric: [...new Set([what.by, ...COLUMNS])] };
         const jobs = [p.load((signal) => app.ask('top', app.filters(ask), signal), drawTable, { empty })];
         if (asTree) {
             jobs.push(
@@ -266,7 +266,7 @@ function open(root, app) {
             );
         }
         await Promise.all(jobs);
-        select2(app.state());
+        selected(app.state());
     }
 
     const words = Object.keys(BY);
@@ -309,6 +309,7 @@ function open(root, app) {
     });
     return {
         update,
+        step: () => Number(a.answer()?.series.step_ns ?? 0) / 1e6,
         close() {
             stop();
             a.close();
