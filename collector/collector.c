@@ -136,6 +136,7 @@ static void tell_metrics(void *ctx, struct metrics *out)
         .store = c->data.store,
         .session = c->session,
         .trust = c->trust,
+        .console = c->console,
         .started_ns = c->started_ns,
         .hosts = count_hosts(c),
     };

@@ -525,11 +525,15 @@ static void list_make(struct fields_list *l, enum query_kind kind, const struct 
     }
 }
 
+/* Beside a row's time stands the same in milliseconds, for those who cannot read ns. */
 static void put_cell(struct jsonw *j, const struct table_column *column,
                      const struct table_cell *cell)
 {
     if (cell->state != TABLE_ABSENT) {
         table_put_json(j, column->key, column->unit, cell);
+    }
+    if (cell->state == TABLE_NUMBER && column == field_column(FIELD_TIME)) {
+        put_ms(j, "time_ms", cell->number);
     }
 }
 
@@ -679,9 +683,10 @@ static void put_series_row(struct jsonw *j, const struct fields_list *heads,
                            const struct wire_answer *a, size_t g, uint32_t b)
 {
     const struct wire_series *s = a->series;
+    struct table_cell time = table_number(true, clk_add(s->t0_ns, (int64_t)b * s->step_ns));
 
     jsonw_object(j, NULL);
-    put_ns(j, "time", clk_add(s->t0_ns, (int64_t)b * s->step_ns));
+    put_cell(j, field_column(FIELD_TIME), &time);
     for (size_t i = 0; g < a->n_rows && i < heads->n; i++) {
         struct table_cell c = field_of_row((int)heads->what[i], a, &a->rows[g]);
 

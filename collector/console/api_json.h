@@ -9,7 +9,7 @@
 #include "collector/query/query.h"
 #include "common/wire/wire_feed.h"
 
-/* rows: flat objects, as the command line prints them, in place of columns */
+/* rows: flat objects, as the command line prints them, in place of columns; time_ms beside time */
 void api_json_answer(struct buf *out, enum query_kind kind, const struct wire_query *q,
                      const struct query_answer *a, bool rows);
 void api_json_updates(struct buf *out, const struct wire_poll_reply *reply);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "collector/ca/trust.h"
+#include "collector/console/console.h"
 #include "collector/ingest/session.h"
 #include "collector/store/store.h"
 #include "collector/subscribe/feed.h"
@@ -382,6 +383,38 @@ static void add_http(struct metrics *out, struct http_server *http)
                 METRICS_COUNTER, "", (double)s.refused);
 }
 
+/* -- the console -- */
+
+static void add_console(struct metrics *out, struct console *console)
+{
+    static const char name[] = "procfleet_console_requests_total";
+    static const char help[] =
+        "Requests for the console's page or API, by path and status of HTTP.";
+    struct console_stats s;
+    const char *path;
+    unsigned status;
+    char labels[64];
+    uint64_t n;
+    size_t i = 0;
+
+    for (; console_requests(console, i, &path, &status, &n); i++) {
+        (void)snprintf(labels, sizeof labels, "path=\"%s\",code=\"%u\"", path, status);
+        metrics_add(out, name, help, METRICS_COUNTER, labels, (double)n);
+    }
+    if (i == 0) {
+        metrics_add(out, name, help, METRICS_COUNTER, "path=\"page\",code=\"200\"", 0);
+    }
+    console_stats(console, &s);
+    metrics_add(out, "procfleet_console_seconds_total", "Time that its threads were at requests.",
+                METRICS_COUNTER, "", seconds(s.busy_ns));
+    metrics_add(out, "procfleet_console_bytes_total", "Bytes answered, as sent.", METRICS_COUNTER,
+                "", (double)s.bytes);
+    metrics_add(out, "procfleet_console_crowded_total",
+                "Requests answered 429 because too many were under way.", METRICS_COUNTER, "",
+                (double)s.crowded);
+    gauge(out, "procfleet_console_waiting", "Requests that wait for a thread.", s.waiting);
+}
+
 static void add_net(struct metrics *out, const struct metrics_env *env)
 {
     add_listeners(out, env);
@@ -407,4 +440,7 @@ void metrics_gather(struct metrics *out, const struct metrics_env *env)
     }
     add_feed(out, env);
     add_net(out, env);
+    if (env->console) {
+        add_console(out, env->console);
+    }
 }

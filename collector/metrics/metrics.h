@@ -27,6 +27,7 @@ struct metrics {
     struct metrics_value all[METRICS_MAX]; /* those of one name lie side by side */
 };
 
+struct console;
 struct feed;
 struct journal;
 struct http_server;
@@ -47,6 +48,7 @@ struct metrics_env {
     struct rpc_server *ingest, *query, *enroll;
     struct net_pub *pub;
     struct http_server *http;
+    struct console *console;
     struct trust *trust;
     int64_t started_ns; /* UTC */
     uint32_t hosts;     /* of the store, without those that are forgotten */

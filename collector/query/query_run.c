@@ -23,14 +23,26 @@
 #define NOTES_MAX  (QNOTE_COUNT + 7u)
 #define LOST_HOSTS 3 /* hosts named in the last sentence */
 
+/* Whoever draws events draws what is missing between them: each host's coverage goes with them, as
+ * far as there is room. */
 static enum err cover_rest(struct query *q)
 {
+    struct wire_coverage *told = NULL;
     struct query_ledger ledger;
     enum err e = ERR_OK;
 
+    if (q->kind == QUERY_EVENTS) {
+        told = arena_array(&q->out->memory, q->n_spans, sizeof *told);
+        q->out->data.coverage = told;
+        e = told ? ERR_OK : ERR_FULL;
+    }
     for (size_t i = 0; !e && i < q->n_spans; i++) {
-        if (!q->covers[i].done) {
-            e = query_cover_scan(q, &q->spans[i], &ledger);
+        if (q->covers[i].done) {
+            continue;
+        }
+        e = query_cover_scan(q, &q->spans[i], &ledger);
+        if (!e && told && query_fits(q, NULL, (ledger.n_spans + 3) * 64)) {
+            e = query_cover_host(q, &q->spans[i], &told[q->out->data.n_coverage++], &ledger);
         }
     }
     return e;
