@@ -194,6 +194,19 @@ enum err serve_info(struct serve *s, struct wire_server_info *out, const struct 
     return ERR_OK;
 }
 
+uint64_t serve_generation(struct serve *s)
+{
+    struct store_room room;
+    uint64_t n;
+
+    store_room(s->conf.store, &room);
+    n = room.sealed_windows + room.patches;
+    for (size_t i = 0; i < sizeof room.kind / sizeof *room.kind; i++) {
+        n += room.kind[i].dropped_age + room.kind[i].dropped_bytes;
+    }
+    return n;
+}
+
 static void on_server_info(void *ctx, struct rpc_call *call)
 {
     struct wire_server_info info;

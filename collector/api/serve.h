@@ -48,6 +48,9 @@ enum rpc_code serve_code(enum err e);
 NODISCARD enum err serve_info(struct serve *s, struct wire_server_info *out,
                               const struct net_identity *who);
 
+/* Another number whenever something was sealed or dropped since the collector's start. */
+uint64_t serve_generation(struct serve *s);
+
 /* The method table for rpc_server_start; lives as long as `s`. */
 const struct rpc_method *serve_methods(const struct serve *s, size_t *n);
 

@@ -150,15 +150,11 @@ void api_init(struct api_answer *x, size_t body_max)
     buf_init(&x->body, body_max);
     x->status = 0;
     x->retry_after_s = 0;
+    x->sealed = false;
     x->waits = false;
     x->poll = (struct wire_poll){.name = {"", 0}};
     x->wait_ns = 0;
     x->args.given = 0;
-}
-
-void api_fini(struct api_answer *x)
-{
-    buf_fini(&x->body);
 }
 
 static uint32_t status_of(enum rpc_code code)
@@ -251,6 +247,15 @@ static void metrics_default(struct wire_query *q, unsigned kind)
     }
 }
 
+/* Such an answer stays what it is until something is sealed or dropped. */
+static bool is_sealed(const struct api_answer *x, enum query_kind kind, const struct wire_answer *a)
+{
+    const uint32_t range = API_SINCE | API_UNTIL;
+
+    return kind == QUERY_SERIES && (x->args.given & range) == range && !x->args.spans &&
+           a->n_used && a->used[STORE_HEAD] == 0;
+}
+
 static void question(struct api_answer *x, enum query_kind kind, const struct api_env *env)
 {
     struct wire_query *q = &x->args.q;
@@ -270,6 +275,7 @@ static void question(struct api_answer *x, enum query_kind kind, const struct ap
             fail_with(x, e, &why);
         } else {
             api_json_answer(&x->body, kind, q, &answer.a, x->args.rows);
+            x->sealed = is_sealed(x, kind, &answer.a.data);
         }
         serve_answer_fini(&answer);
         if (e || x->body.bad != ERR_FULL || n < 2) {

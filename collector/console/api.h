@@ -36,6 +36,7 @@ struct api_answer {
     uint32_t status; /* of HTTP */
     uint32_t retry_after_s;
     struct buf body; /* JSON */
+    bool sealed;     /* a series of a fixed range, read from what is sealed only */
     bool waits;      /* `poll` is to be asked; then api_polled makes the answer */
     struct wire_poll poll;
     int64_t wait_ns;
@@ -45,7 +46,10 @@ struct api_answer {
 /* body_max: bytes that JSON may have. A page of rows that has more is asked for again with fewer;
  * the cursor goes on behind them. */
 void api_init(struct api_answer *x, size_t body_max);
-void api_fini(struct api_answer *x);
+static inline void api_fini(struct api_answer *x)
+{
+    buf_fini(&x->body);
+}
 void api_run(struct api_answer *x, const struct api_route *route, struct str query,
              const struct api_env *env);
 void api_polled(struct api_answer *x, const struct feed_serve_end *end);

@@ -70,9 +70,11 @@ static enum err value_span(int64_t *out, const struct api_value *v, int64_t leas
     return ERR_OK;
 }
 
-static enum err value_moment(int64_t *out, const struct api_value *v)
+/* *spans counts those that are spans before now. */
+static enum err value_moment(int64_t *out, unsigned *spans, const struct api_value *v)
 {
     size_t digits = strspn(v->p, "0123456789");
+    int64_t later;
     uint64_t ns;
 
     if (digits == v->n && digits >= DIGITS_UTC && opt_number(&ns, v->p, INT64_MAX) == ERR_OK) {
@@ -82,6 +84,7 @@ static enum err value_moment(int64_t *out, const struct api_value *v)
     if (clk_parse_when(out, v->p, v->now_ns) != ERR_OK || *out <= 0) {
         return value_bad(v, "a span such as 5m, a time such as 2026-11-21T09:00:00Z, or UTC in ns");
     }
+    *spans += clk_parse_when(&later, v->p, v->now_ns + 1) == ERR_OK && later != *out;
     return ERR_OK;
 }
 
@@ -121,12 +124,12 @@ static enum err read_forgotten(struct api_args *a, const struct api_value *v)
 
 static enum err read_since(struct api_args *a, const struct api_value *v)
 {
-    return value_moment(&a->q.since_ns, v);
+    return value_moment(&a->q.since_ns, &a->spans, v);
 }
 
 static enum err read_until(struct api_args *a, const struct api_value *v)
 {
-    return value_moment(&a->q.until_ns, v);
+    return value_moment(&a->q.until_ns, &a->spans, v);
 }
 
 static enum err read_last(struct api_args *a, const struct api_value *v)
@@ -136,7 +139,7 @@ static enum err read_last(struct api_args *a, const struct api_value *v)
 
 static enum err read_at(struct api_args *a, const struct api_value *v)
 {
-    return value_moment(&a->q.at_ns, v);
+    return value_moment(&a->q.at_ns, &a->spans, v);
 }
 
 /* A list with commas, each once. */
@@ -407,6 +410,7 @@ enum err api_args_read(struct api_args *out, struct str query, uint32_t takes, i
 
     memset(&out->q, 0, sizeof out->q);
     out->given = 0;
+    out->spans = 0;
     out->rows = false;
     out->wait_ns = 0;
     if (query.n > WIRE_WEB_QUERY_MAX) {

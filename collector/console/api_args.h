@@ -48,6 +48,7 @@ enum api_args_bit { API_ARGS_LIST(API_ARGS_BIT) };
 struct api_args {
     struct wire_query q; /* texts point into this struct */
     uint32_t given;      /* API_* */
+    unsigned spans;      /* of the moments given, those that are spans before now */
     bool rows;           /* shape=rows */
     int64_t wait_ns;     /* at most API_ARGS_WAIT_MAX_NS */
     uint8_t cursor[WIRE_CURSOR_MAX];

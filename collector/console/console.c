@@ -29,11 +29,26 @@
 #define PLAIN_MAX   (16u << 20)  /* of a body that is packed */
 #define ZSTD_LEVEL  1
 #define CROWDED_MS  1000u
+#define KEPT_MAX    256u        /* answers kept, */
+#define KEPT_BYTES  (16u << 20) /* together */
+#define KEPT_NS     (60 * CLK_S)
 #define PATHS_MAX   34u /* routes, the page, anything else */
 #define MAY_ASK     (NET_QUERY | NET_ADMIN)
 
 static const unsigned codes[] = {200, 304, 400, 403, 404, 406, 429, 500, 503, 504};
 #define CODES (sizeof codes / sizeof *codes)
+
+/* An answer that is kept: a series of a range that is sealed whole. Ten people with one link cost
+ * one question. The key is scope, question and packing. */
+struct console_kept {
+    char *key;
+    size_t key_n;
+    uint64_t generation; /* of what is sealed, when it was asked */
+    int64_t until_ns;    /* monotonic */
+    bool packed;
+    char *body;
+    size_t n;
+};
 
 struct console_request {
     struct console *console;
@@ -44,6 +59,9 @@ struct console_request {
     void *ctx;
     struct console_request *next;
     struct api_answer answer;
+    struct buf kept; /* the answer in its place */
+    bool kept_packed;
+    uint64_t generation;
     size_t query_n;
     char query[]; /* as it came */
 };
@@ -68,6 +86,10 @@ struct console {
     struct console_request *first, *last;
     struct console_stats stats;
     uint64_t requests[PATHS_MAX][CODES];
+
+    struct os_mutex *kept_lock; /* guards what follows; none is taken inside */
+    size_t n_kept, kept_bytes;
+    struct console_kept kept[KEPT_MAX]; /* the oldest first */
 };
 
 /* -- numbers -- */
@@ -77,19 +99,21 @@ static size_t path_index(const struct api_route *route, bool page)
     return route ? (size_t)(route - api_routes) : page ? api_routes_n : api_routes_n + 1;
 }
 
-static void count(struct console *c, size_t path, uint32_t status, size_t bytes, bool crowded)
+static void count(struct console *c, size_t path, const struct wire_web_reply *reply, bool crowded,
+                  bool kept)
 {
     size_t code = 0;
 
     assert(path < PATHS_MAX);
-    while (code < CODES && codes[code] != status) {
+    while (code < CODES && codes[code] != reply->status) {
         code++;
     }
     assert(code < CODES);
     os_mutex_lock(c->lock);
     c->requests[path][code]++;
-    c->stats.bytes += bytes;
+    c->stats.bytes += reply->body.n;
     c->stats.crowded += crowded;
+    c->stats.kept += kept;
     os_mutex_unlock(c->lock);
 }
 
@@ -166,6 +190,112 @@ static void reply_of(struct wire_web_reply *reply, const struct api_answer *x)
     };
 }
 
+/* -- answers kept -- */
+
+static void kept_remove(struct console *c, size_t i)
+{
+    c->kept_bytes -= c->kept[i].n + c->kept[i].key_n;
+    mem_free(c->kept[i].key);
+    mem_free(c->kept[i].body);
+    c->n_kept--;
+    memmove(&c->kept[i], &c->kept[i + 1], (c->n_kept - i) * sizeof *c->kept);
+}
+
+/* NULL: no memory. */
+static char *kept_key(const struct console_request *r, size_t *n)
+{
+    size_t scope_n = strlen(r->who.scope) + 1;
+    char *key = mem_alloc(1 + scope_n + r->query_n);
+
+    *n = 1 + scope_n + r->query_n;
+    if (key) {
+        key[0] = r->packs ? 'z' : '-';
+        memcpy(key + 1, r->who.scope, scope_n);
+        memcpy(key + 1 + scope_n, r->query, r->query_n);
+    }
+    return key;
+}
+
+static bool kept_is(const struct console_kept *k, const char *key, size_t n)
+{
+    return k->key_n == n && memcmp(k->key, key, n) == 0;
+}
+
+/* Whether there is one; then it is the request's answer. */
+static bool kept_get(struct console *c, struct console_request *r)
+{
+    int64_t now_ns = os_mono_ns();
+    bool found = false;
+    size_t n;
+    char *key;
+
+    if (r->route->kind != API_QUESTION + QUERY_SERIES) {
+        return false;
+    }
+    r->generation = serve_generation(c->conf.serve);
+    key = kept_key(r, &n);
+    os_mutex_lock(c->kept_lock);
+    for (size_t i = 0; key && !found && i < c->n_kept; i++) {
+        const struct console_kept *k = &c->kept[i];
+
+        if (kept_is(k, key, n) && k->generation == r->generation && k->until_ns > now_ns) {
+            buf_put(&r->kept, k->body, k->n);
+            r->kept_packed = k->packed;
+            found = !r->kept.bad;
+        }
+    }
+    os_mutex_unlock(c->kept_lock);
+    mem_free(key);
+    return found;
+}
+
+static void kept_put(struct console *c, const struct console_request *r,
+                     const struct wire_web_reply *reply)
+{
+    struct console_kept k = {.generation = r->generation,
+                             .until_ns = os_mono_ns() + KEPT_NS,
+                             .packed = reply->encoding.n != 0,
+                             .body = mem_dup(reply->body.p, reply->body.n),
+                             .n = reply->body.n};
+
+    k.key = kept_key(r, &k.key_n);
+    if (!k.key || !k.body) {
+        mem_free(k.key);
+        mem_free(k.body);
+        return;
+    }
+    os_mutex_lock(c->kept_lock);
+    for (size_t i = c->n_kept; i > 0; i--) {
+        if (kept_is(&c->kept[i - 1], k.key, k.key_n)) {
+            kept_remove(c, i - 1);
+        }
+    }
+    while (c->n_kept == KEPT_MAX || (c->n_kept && c->kept_bytes + k.n + k.key_n > KEPT_BYTES)) {
+        kept_remove(c, 0);
+    }
+    c->kept[c->n_kept++] = k;
+    c->kept_bytes += k.n + k.key_n;
+    os_mutex_unlock(c->kept_lock);
+}
+
+static void reply_make(struct console_request *r, struct wire_web_reply *reply, struct buf *packed)
+{
+    reply_of(reply, &r->answer);
+    if (r->packs && reply->body.n >= PACKED_FROM) {
+        err_ignore(reply_pack(reply, packed));
+    }
+    if (reply->body.n > WIRE_WEB_BODY_MAX) {
+        api_fail(
+            &r->answer, RPC_RESOURCE_EXHAUSTED, 0,
+            "the answer is too large: ask for fewer rows, metrics or buckets, or for a shorter "
+            "range");
+        reply_of(reply, &r->answer);
+    }
+    if (r->answer.sealed && reply->status == 200) {
+        kept_put(r->console, r, reply);
+    }
+}
+
 /* Answers and releases. */
 static void request_end(struct console_request *r, bool crowded)
 {
@@ -174,20 +304,18 @@ static void request_end(struct console_request *r, bool crowded)
     struct buf packed;
 
     buf_init(&packed, ZSTD_compressBound(PLAIN_MAX));
-    reply_of(&reply, &r->answer);
-    if (r->packs && reply.body.n >= PACKED_FROM) {
-        err_ignore(reply_pack(&reply, &packed));
+    if (r->kept.n) {
+        reply = (struct wire_web_reply){.status = 200,
+                                        .type = str_make("application/json"),
+                                        .encoding = str_make(r->kept_packed ? "zstd" : NULL),
+                                        .body = {(const char *)r->kept.p, r->kept.n}};
+    } else {
+        reply_make(r, &reply, &packed);
     }
-    if (reply.body.n > WIRE_WEB_BODY_MAX) {
-        api_fail(
-            &r->answer, RPC_RESOURCE_EXHAUSTED, 0,
-            "the answer is too large: ask for fewer rows, metrics or buckets, or for a shorter "
-            "range");
-        reply_of(&reply, &r->answer);
-    }
-    count(c, path_index(r->route, false), reply.status, reply.body.n, crowded);
+    count(c, path_index(r->route, false), &reply, crowded, r->kept.n > 0);
     r->done(r->ctx, &reply);
     buf_fini(&packed);
+    buf_fini(&r->kept);
     api_fini(&r->answer);
     mem_free(r);
 }
@@ -256,6 +384,10 @@ static void worker_serve(struct console_worker *w, struct console_request *r)
                                 .deadline = &w->deadline,
                                 .updates = w->console->conf.feed != NULL};
 
+    if (kept_get(w->console, r)) {
+        request_end(r, false);
+        return;
+    }
     api_run(&r->answer, r->route, (struct str){r->query, r->query_n}, &env);
     if (r->answer.waits) {
         feed_serve_poll(w->console->conf.feed, &r->who, &r->answer.poll,
@@ -349,7 +481,7 @@ static void page_answer(struct console *c, const struct wire_web_request *ask,
     struct wire_web_reply reply;
 
     assets_answer(&reply, ask);
-    count(c, path_index(NULL, true), reply.status, reply.body.n, false);
+    count(c, path_index(NULL, true), &reply, false, false);
     done(ctx, &reply);
 }
 
@@ -365,7 +497,7 @@ static void nothing_answer(struct console *c,
         .retry_after_s = 1,
     };
 
-    count(c, path_index(NULL, false), reply.status, reply.body.n, false);
+    count(c, path_index(NULL, false), &reply, false, false);
     done(ctx, &reply);
 }
 
@@ -411,6 +543,7 @@ void console_ask(struct console *c, const struct net_identity *who,
     if (ask->query.n) {
         memcpy(r->query, ask->query.p, ask->query.n);
     }
+    buf_init(&r->kept, WIRE_WEB_BODY_MAX);
     api_init(&r->answer, r->packs ? PLAIN_MAX : WIRE_WEB_BODY_MAX);
     r->route = api_find(ask->path, &closest);
     if (!(who->roles & MAY_ASK)) {
@@ -482,6 +615,9 @@ enum err console_create(struct console **out, const struct console_conf *conf)
     if (!e) {
         e = os_cond_create(&c->changed, c->lock);
     }
+    if (!e) {
+        e = os_mutex_create(&c->kept_lock);
+    }
     for (unsigned i = 0; !e && i < conf->workers; i++) {
         c->workers[i].console = c;
         e = os_thread_start(&c->workers[i].thread, "console", worker_run, &c->workers[i]);
@@ -529,6 +665,10 @@ void console_destroy(struct console *c)
         return;
     }
     console_stop(c);
+    while (c->n_kept) {
+        kept_remove(c, c->n_kept - 1);
+    }
+    os_mutex_destroy(c->kept_lock);
     os_cond_destroy(c->changed);
     os_mutex_destroy(c->lock);
     mem_free(c);

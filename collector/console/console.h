@@ -3,7 +3,9 @@
  * own, in the background class.
  * Bounds: of one identity two requests at a time are worked on and CONSOLE_EACH_MAX are there at
  * once, CONSOLE_WAITING_MAX wait in all, a further one is answered 429 with Retry-After; 10 s for
- * each. Polls that wait for updates take no thread; feed_serve.h bounds them. */
+ * each. Polls that wait for updates take no thread; feed_serve.h bounds them. Series of ranges that
+ * are sealed whole are kept for a minute, 16 MiB of them, for whoever has the same scope and asks
+ * the same. */
 #ifndef PROCFLEET_COLLECTOR_CONSOLE_CONSOLE_H
 #define PROCFLEET_COLLECTOR_CONSOLE_CONSOLE_H
 
@@ -43,6 +45,7 @@ struct console_stats {
     uint64_t bytes;   /* of bodies, as sent */
     uint64_t crowded; /* answered 429 because too many were there */
     int64_t busy_ns;  /* of its threads */
+    uint64_t kept;    /* answered from answers that were kept */
     unsigned waiting; /* now */
 };
 

@@ -412,6 +412,9 @@ static void add_console(struct metrics *out, struct console *console)
     metrics_add(out, "procfleet_console_crowded_total",
                 "Requests answered 429 because too many were under way.", METRICS_COUNTER, "",
                 (double)s.crowded);
+    metrics_add(out, "procfleet_console_kept_total",
+                "Of the answers those that were kept from a question before.", METRICS_COUNTER, "",
+                (double)s.kept);
     gauge(out, "procfleet_console_waiting", "Requests that wait for a thread.", s.waiting);
 }
 

@@ -304,6 +304,65 @@ static void requests_are_counted_by_path_and_status(void **state)
     got_fini(&got);
 }
 
+/* -- answers kept -- */
+
+static uint64_t count_kept(struct set *t)
+{
+    struct console_stats stats;
+
+    console_stats(t->console, &stats);
+    return stats.kept;
+}
+
+static void a_series_of_a_sealed_range_is_asked_once(void **state)
+{
+    static const char query[] =
+        "since=1700000090000000000&until=1700000110000000000&group_by=image";
+    struct set *t = *state;
+    struct net_identity all = t->who;
+    char *first;
+
+    got_init(&got);
+    assert_int_equal(ask(t, &got, "/api/v1/series", query), 200);
+    first = mem_dup(got.body, got.last.body.n + 1);
+    assert_non_null(first);
+    assert_non_null(strstr(first, "worker"));
+    assert_int_equal(count_kept(t), 0);
+    t->who.fingerprint[0]++; /* another certificate of the same scope */
+    assert_int_equal(ask(t, &got, "/api/v1/series", query), 200);
+    assert_string_equal(got.body, first);
+    assert_int_equal(count_kept(t), 1);
+    (void)snprintf(t->who.scope, sizeof t->who.scope, "host-2");
+    assert_int_equal(ask(t, &got, "/api/v1/series", query), 200);
+    assert_string_not_equal(got.body, first);
+    t->who = all;
+    assert_int_equal(count_kept(t), 1);
+    lab_begin(t->lab, 3, 7, 1);
+    lab_tick(t->lab, 100);
+    lab_tick(t->lab, 101);
+    lab_cpu(t->lab, 11, false, 0, 2, (int64_t[]){0, 5});
+    lab_put(t->lab); /* sealed at once: what was kept is old */
+    assert_int_equal(ask(t, &got, "/api/v1/series", query), 200);
+    assert_int_equal(count_kept(t), 1);
+    assert_non_null(strstr(got.body, "\"hosts_asked\":3"));
+    mem_free(first);
+    got_fini(&got);
+}
+
+static void what_moves_or_is_not_a_series_is_asked_anew(void **state)
+{
+    struct set *t = *state;
+
+    got_init(&got);
+    for (unsigned i = 0; i < 2; i++) {
+        (void)ask(t, &got, "/api/v1/series", "since=20000d&until=1d&step=1d");
+        (void)ask(t, &got, "/api/v1/series", "last=15m");
+        (void)ask(t, &got, "/api/v1/top", "since=1700000090000000000&until=1700000110000000000");
+    }
+    assert_int_equal(count_kept(t), 0);
+    got_fini(&got);
+}
+
 /* -- openapi.json -- */
 
 static json_t *parameter_of(json_t *list, size_t i)
@@ -413,5 +472,13 @@ int main(void)
         cmocka_unit_test(every_field_of_a_question_is_a_parameter),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest sealed[] = {
+        cmocka_unit_test_setup_teardown(a_series_of_a_sealed_range_is_asked_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_moves_or_is_not_a_series_is_asked_anew, set_up,
+                                        tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL) +
+           cmocka_run_group_tests_name("sealed", sealed, lab_seal_all, NULL);
 }
