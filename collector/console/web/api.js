@@ -11,6 +11,7 @@
  *   Refusal                        what ask throws: .code, .message, .status, .details; an abort throws AbortError
  *
  *   address(name, params), request(where, init) → Response      for streams (stream.js)
+ *   read(json) → value             with what cannot be seen in its texts made visible
  *
  * At most four questions are under way at once, as the session allows; the rest wait here. 429 and 503 with
  * Retry-After are asked again, three times. Answers are JSON as docs/console.md has it; `received_ms` is added, and
@@ -127,10 +128,21 @@ export async function request(where, init) {
     throw refusal;
 }
 
+/* Names come from hosts: what would not be seen, or would turn the text around it, becomes its number. Plain answers
+ * pay one look. */
+const UNSEEN = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const ESCAPED = /\\u(?:00[01789]|061c|20|feff)/i;
+const number = (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0');
+const seen = (key, v) => (typeof v === 'string' ? v.replace(UNSEEN, number) : v);
+
+export function read(text) {
+    return JSON.parse(text, text.search(UNSEEN) >= 0 || ESCAPED.test(text) ? seen : undefined);
+}
+
 async function once(where, init) {
     const reply = await request(where, init);
     try {
-        return reply.status === 204 ? {} : await reply.json();
+        return reply.status === 204 ? {} : read(await reply.text());
     } catch (e) {
         if (init.signal?.aborted) throw e;
         throw new Refusal('CORRUPT', 'the answer broke off or cannot be read', reply.status);

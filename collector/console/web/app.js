@@ -21,16 +21,20 @@ import * as api from './api.js';
 import { el, put, text } from './el.js';
 import { ppm, count } from './format.js';
 import { enable, enabled, help, keys } from './keys.js';
+import { mark, marks, textOf } from './marks.js';
 import { block, busy, retry, sentence } from './panel.js';
 import * as store from './store.js';
 import { clock, nsMs, parse, RANGES, rfc3339, short, spanMs, spanText } from './time.js';
+import compare from './views/compare.js';
+import events from './views/events.js';
 import fleet from './views/fleet.js';
 import host from './views/host.js';
+import losses from './views/losses.js';
 import process from './views/process.js';
 import processes from './views/processes.js';
 import timeline from './views/timeline.js';
 
-const VIEWS = [fleet, host, processes, process, timeline];
+const VIEWS = [fleet, host, processes, process, timeline, events, losses, compare];
 const LIVE = '2s';
 const AGAIN_MS = 5000;
 const [head, main, foot, live] = ['head', 'main', 'foot', 'say'].map((id) => document.getElementById(id));
@@ -379,6 +383,7 @@ function show(state, changed) {
         open?.close();
         put(main);
         put(coverage);
+        coverage.removeAttribute('href');
         newest = NaN;
         shown = view;
         open = view.open(main, app);
@@ -413,6 +418,21 @@ function loggedOut() {
     put(who);
 }
 
+function markView() {
+    const text = mark(store.get(), Number.isNaN(newest) ? api.now() : newest);
+    app.say(`Marked ${text.split('|').pop()}; d compares with it.`);
+    header(store.get());
+}
+
+/* The last mark is A, what is shown is B; of a view that was just marked, the mark before it is A. */
+function compareViews() {
+    if (store.get().view === 'diff') return;
+    const known = marks();
+    const b = textOf(store.get(), Number.isNaN(newest) ? api.now() : newest);
+    const a = known.find((m) => m !== b) ?? '';
+    location.hash = store.link({ view: 'diff', a, b });
+}
+
 function nextView(key) {
     const view = VIEWS.find((v) => v.key === key);
     if (!view) return false;
@@ -442,6 +462,8 @@ keys({
     h: ['host', () => hostField.input.select(), 'filters'],
     '/': ['name', () => (nameField.node.hidden ? hostField : nameField).input.select(), 'filters'],
     i: ['idle processes too', () => app.set({ idle: store.get().idle ? '' : '1' }), 'filters'],
+    '.': ['mark hosts and range', markView, 'page'],
+    d: ['compare with the last mark', compareViews, 'page'],
     Escape: [
         'back',
         () => {

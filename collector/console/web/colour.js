@@ -4,7 +4,7 @@
  *   ofName('postgres') → {fill, line, text}   CSS colours for the scheme that is shown now; text: readable on fill
  *   REST                                      as above, for what is left over
  *   theme() → {ink, dim, faint, ground, grid, hatch, bad, select, heat: [..9], dark}   of style.css
- *   onScheme(fn)                              fn() when light becomes dark or back
+ *   onScheme(fn) → stop                       fn() when light becomes dark or back
  *   hash(text) → 32 bits (FNV-1a) */
 
 const HUES = [
@@ -114,6 +114,9 @@ export function onScheme(fn) {
         known.clear();
         fn();
     };
-    scheme.addEventListener('change', changed);
-    matchMedia('(forced-colors: active)').addEventListener('change', changed);
+    const forced = matchMedia('(forced-colors: active)');
+    for (const query of [scheme, forced]) query.addEventListener('change', changed);
+    return () => {
+        for (const query of [scheme, forced]) query.removeEventListener('change', changed);
+    };
 }

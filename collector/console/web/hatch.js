@@ -2,14 +2,21 @@
  *
  *   lossRuns(series) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind joined; ms
  *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null}     where no host had or has data
+ *   stretches(answer) → [{from, until, kind, host, text, ppm, atMost}]     the same of coverage, host by host; ms
+ *       kind 'lost', or 'none': not kept, or the host said nothing; host: index into answer.hosts
+ *   nothings(answer) → those of kind 'none' that all hosts share, with host -1; they are among stretches too
+ *   polled(answer) → names of the hosts whose starts and ends are polled
  *   drawLoss(ctx, x, y, w, h, ppm, atMost)           hatch, the denser the less arrived; at least 2 px wide
  *   drawNothing(ctx, x, y, w, h, label)              grey dots, with a label where it fits
  *   drawPolled(ctx, x, y, w)                         the dotted line of polled starts and ends
  *   redone()                                         after a change of the scheme: patterns are made anew */
 import { theme } from './colour.js';
+import { count } from './format.js';
 import { clock, nsMs } from './time.js';
 
 const FULL = 1000000;
+const LATE_MS = 5000; /* data of a connected host may be so old */
+const HALF = 499999; /* as dense as less than half, where buckets say no more */
 const levelOf = (ppm) => (ppm >= 990000 ? 0 : ppm >= 900000 ? 1 : ppm >= 500000 ? 2 : ppm > 0 ? 3 : 4);
 const GAPS = [16, 11, 8, 6, 4.5];
 const FADE = [0.1, 0.2, 0.35, 0.5, 0.6];
@@ -155,3 +162,75 @@ export function drawPolled(ctx, x, y, w) {
     ctx.stroke();
     ctx.restore();
 }
+
+/* Coverage tells what of a stretch is missing in numbers; its share is the least of the buckets it lies in. */
+function share(density, from, until) {
+    const n = density?.present?.length ?? 0;
+    const at = (ms) => Math.max(0, Math.min(n - 1, Math.floor((ms - density.t0_ms) / density.step_ms)));
+    const some = n ? density.present.slice(at(from), at(until) + 1) : [];
+    return some.length ? some.reduce((a, b) => Math.min(a, b), 999999) : HALF;
+}
+
+function lost(span) {
+    const parts = [
+        [span.events, 'events'],
+        [span.ticks, 'samples'],
+    ].filter(([n]) => Number(n) > 0);
+    return parts.map(([n, unit]) => `${count(Number(n))} ${unit}`).join(', ') || 'something';
+}
+
+/* Where nothing of any host is kept or has come. */
+export function nothings(answer) {
+    const [since, until] = [nsMs(answer.since_ns), nsMs(answer.until_ns)];
+    const hosts = (answer.hosts ?? []).filter((h) => !Number.isNaN(nsMs(h.first_ns)));
+    if (!hosts.length) return [{ from: since, until, kind: 'none', host: -1, text: 'no data' }];
+    const first = hosts.reduce((a, h) => Math.min(a, nsMs(h.first_ns)), Infinity);
+    const last = hosts.reduce((a, h) => Math.max(a, nsMs(h.last_ns)), -Infinity);
+    const words = hosts.some((h) => h.connected)
+        ? 'no data yet'
+        : `${hosts.every((h) => h.ended) ? 'ended' : 'silent since'} ${clock(last, 1000)}`;
+    return [
+        { from: since, until: Math.min(until, first), text: `not kept before ${clock(first, 1000)}` },
+        { from: Math.max(since, last), until, text: words, late: true },
+    ]
+        .filter((n) => n.until - n.from > (n.late ? LATE_MS : 0))
+        .map((n) => ({ ...n, kind: 'none', host: -1 }));
+}
+
+export function stretches(answer) {
+    const [since, until] = [nsMs(answer.since_ns), nsMs(answer.until_ns)];
+    const list = [];
+    const put = (host, kind, from, to, text, more) => {
+        if (to > from && to > since && from < until) {
+            list.push({ from: Math.max(from, since), until: Math.min(to, until), kind, host, text, ...more });
+        }
+    };
+    let [begin, end] = [since, until]; /* where any host has data */
+    for (const n of nothings(answer)) {
+        put(-1, 'none', n.from, n.until, n.text);
+        if (n.late) end = n.from;
+        else begin = n.until;
+    }
+    for (const c of answer.coverage?.hosts ?? []) {
+        const h = answer.hosts[c.host];
+        for (const s of c.spans ?? []) {
+            const text = `${c.at_most ? '≥ ' : ''}${lost(s)} lost on ${h.name}`;
+            const [from, to] = [nsMs(s.first_ns), nsMs(s.last_ns)];
+            put(c.host, 'lost', from, to, text, { ppm: share(answer.lifetimes?.density, from, to), atMost: c.at_most });
+        }
+        const [first, last] = [nsMs(h.first_ns), nsMs(h.last_ns)];
+        if (Number.isNaN(first)) {
+            put(c.host, 'none', begin, end, `no data of ${h.name}`);
+            continue;
+        }
+        put(c.host, 'none', begin, first, `${h.name}: not kept before ${clock(first, 1000)}`);
+        if (h.connected) {
+            if (end - last > LATE_MS) put(c.host, 'none', last, end, `${h.name}: no data yet`);
+        } else {
+            put(c.host, 'none', last, end, `${h.name}: ${h.ended ? 'ended' : 'silent since'} ${clock(last, 1000)}`);
+        }
+    }
+    return list;
+}
+
+export const polled = (answer) => (answer.hosts ?? []).filter((h) => h.polled).map((h) => h.name);

@@ -6,7 +6,7 @@
  *   draw()  the part that is in sight, on a canvas
  *
  * A bar is at least 1 px wide. So that short ones never lie on top of each other, packing gives each the width of a
- * pixel, rounded up to a power of two of milliseconds: lanes change at such steps, not with each turn of the wheel.
+ * pixel, rounded up to a quarter power of two of milliseconds: lanes change at such steps, not with each movement.
  * What finds no lane among the first LANES of its group is counted and drawn as density ("+n").
  * Processes that ran during the whole range are one pale bar with their number.
  *
@@ -29,8 +29,9 @@ const LIVES = -1;
 export const END_INFERRED = 1;
 export const START_UNKNOWN = 2;
 export const EXACT = 4;
+export const END_UNKNOWN = 8; /* the life told reaches to the last sample */
 
-/* Columns of /api/v1/lifetimes. `end` is Infinity while a process lives, and its start if the end is not known. */
+/* Columns of /api/v1/lifetimes. `end` is Infinity while a process lives, and when it was last seen if `unknown`. */
 export function load(answer) {
     const l = answer.lifetimes;
     const n = l.n;
@@ -62,7 +63,7 @@ export function load(answer) {
     };
     for (let i = n - 1; i >= 0; i--) {
         const life = l.life_ms[i];
-        d.unknown[i] = life < LIVES ? 1 : 0;
+        d.unknown[i] = life < LIVES || d.flags[i] & END_UNKNOWN ? 1 : 0;
         d.end[i] = life === LIVES ? Infinity : d.start[i] + Math.max(0, life);
         d.failed[i] = d.exit[i] !== null && d.exit[i] !== 0 ? 1 : 0;
         const p = d.parent[i] - 1;
@@ -75,9 +76,9 @@ export function load(answer) {
     return d;
 }
 
-/* The power of two of milliseconds that is at least one pixel. */
+/* The quarter power of two of milliseconds that is at least one pixel. */
 export function padOf(msPerPx) {
-    return 2 ** Math.ceil(Math.log2(Math.max(msPerPx, 1e-6)));
+    return 2 ** (Math.ceil(4 * Math.log2(Math.max(msPerPx, 1e-6))) / 4);
 }
 
 /* First fit. Writes lane[row]; returns {lanes, over: rows without one}. Rows are in order of their start. */
@@ -87,7 +88,7 @@ function fit(d, rows, lane, pad, range) {
     let lanes = 0;
     for (const i of rows) {
         const from = Math.max(d.start[i], range[0]);
-        const until = d.unknown[i] ? from + FADE_PX * pad : Math.min(d.end[i], range[1]);
+        const until = Math.min(d.end[i], range[1]) + (d.unknown[i] ? FADE_PX * pad : 0);
         let k = 0;
         while (k < lanes && free[k] > from) {
             k++;
@@ -313,7 +314,7 @@ export function hit(d, layout, view, x, y) {
         if (layout.lane[i] !== k) {
             continue;
         }
-        const end = d.unknown[i] ? d.start[i] + FADE_PX * scale : d.end[i];
+        const end = d.end[i] + (d.unknown[i] ? FADE_PX * scale : 0);
         const off = t < d.start[i] ? d.start[i] - t : Math.max(0, t - end);
         if (off <= bestOff) {
             best = i;
@@ -381,16 +382,19 @@ function bars(g, d, layout, view, paint, shown) {
     let n = 0;
     const put = (i, y) => {
         let x0 = (d.start[i] - from) * px;
-        let x1 = d.unknown[i] ? x0 + FADE_PX : (Math.min(d.end[i], layout.range[1]) - from) * px;
-        if (x1 < -1 || x0 > width) {
+        let x1 = (Math.min(d.end[i], layout.range[1]) - from) * px;
+        if (x1 < (d.unknown[i] ? -FADE_PX : -1) || x0 > width) {
+            return;
+        }
+        if (x1 < 0 && d.unknown[i]) {
+            fades.push(x1, y, i);
             return;
         }
         const ends = x1 <= width;
         x0 = x0 < 0 ? 0 : Math.floor(x0);
         x1 = x1 > width ? width : x1;
-        if (d.unknown[i]) {
-            fades.push(x0, y, i);
-            return;
+        if (d.unknown[i] && ends) {
+            fades.push(x1, y, i);
         }
         const w = x1 - x0 < 1 ? 1 : x1 - x0;
         if (d.failed[i] && ends) {

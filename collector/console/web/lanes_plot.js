@@ -24,6 +24,7 @@ const FOOT = 84; /* CPU area */
 const REST_MS = 350; /* after the last turn of the wheel */
 const BRUSH_MIN = 5; /* px */
 const SPAN_MIN = 2; /* ms: what one can zoom to */
+const SOME_PPM = 900000; /* one of several hosts says nothing: as dense as a small loss */
 const SCALE = 24; /* colours of CPU time and exit codes */
 
 /* A canvas of w × h px, blank; made anew only when its size changes. */
@@ -166,6 +167,8 @@ export function lanesPlot(o) {
             if (x1 > x0) {
                 for (const [y, h] of bandsOf ? bandsOf(l) : [[0, height]]) {
                     if (l.kind === 'lost') drawLoss(g, x0, y, x1 - x0, h, l.ppm, l.atMost);
+                    else if (l.host >= 0 && s.d.hosts.length > 1 && !bandsOf)
+                        drawLoss(g, x0, y, x1 - x0, h, SOME_PPM, false);
                     else nothing(g, x0, y, x1 - x0, h);
                 }
             }
@@ -239,7 +242,10 @@ export function lanesPlot(o) {
             g.fillText(`${most} in ${spanText(t.step_ms)}`, s.width - 4, AXIS + 7);
             g.textAlign = 'left';
         }
-        hatch(g, s.losses, HEAD, () => [[AXIS, HEAD - AXIS]]);
+        g.save();
+        g.translate(0, AXIS);
+        hatch(g, s.losses, HEAD - AXIS);
+        g.restore();
         if (s.polled !== null) {
             /* starts and ends were polled: what lived between two looks is not seen */
             drawPolled(g, 0, HEAD - 0.5, s.width);
@@ -581,7 +587,7 @@ export function lanesPlot(o) {
             redraw();
         }
     }
-    onScheme(recolour);
+    const stopScheme = onScheme(recolour);
 
     function fold(key) {
         if (!s.folded.delete(key)) {
@@ -645,6 +651,7 @@ export function lanesPlot(o) {
         destroy() {
             clearTimeout(s.resting);
             resize.disconnect();
+            stopScheme();
             s.d = s.layout = s.paint = null;
         },
     };

@@ -159,8 +159,7 @@ const DO = {
         'The host was busier than its buffers allow: larger receive buffers or rings, see docs/limits.md; ' +
         'doctor on that host names the setting.',
     'table/late':
-        'The machine was too busy for a sample; totals are right. A longer sample.interval, or more CPU for ' +
-        'the agent.',
+        'The machine was too busy for a sample; totals are right. A lower sampling.rate_hz, or more CPU for the agent.',
     table: 'More processes than a table takes: see docs/limits.md.',
     decode: 'Records did not have the form of their version: the system is newer than this agent. Update it.',
     instances: 'More processes or threads than the agent keeps: raise its limits (docs/limits.md).',

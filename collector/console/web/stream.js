@@ -7,7 +7,7 @@
  *       {type: 'down', code, message, again_ms}      asked again by itself after again_ms; 0: not any more
  *       {type: 'up'}                                 it is read again after it was down
  *   parser((type, id, data) => …) → (text) => …      of server-sent events, fed in pieces of any size */
-import { address, request } from './api.js';
+import { address, read as readJson, request } from './api.js';
 
 const AGAIN_FIRST_MS = 1000;
 const AGAIN_MOST_MS = 15000;
@@ -67,7 +67,7 @@ export function stream(params, on) {
         down = false;
         let end = null;
         const feed = parser((type, id, data) => {
-            const body = JSON.parse(data);
+            const body = readJson(data);
             if (type === 'update') tell({ type, updates: body.updates, more: body.more, cursor: id || body.cursor });
             else if (type === 'gap') tell({ type, lost: body.lost });
             else if (type === 'end') end = body;

@@ -1,10 +1,9 @@
 /* Timeline: when what lived. Every process of the range is a bar, the short ones too; the same as a table, and the one
  * that is selected in a panel with its parents. */
-import { ofName, REST } from '../colour.js';
+import { ofName, REST, theme } from '../colour.js';
 import { el, put } from '../el.js';
 import { count, NONE } from '../format.js';
-import { lossRuns } from '../hatch.js';
-import { polled, stretches } from '../honest.js';
+import { lossRuns, nothings, polled, stretches } from '../hatch.js';
 import { keys } from '../keys.js';
 import { ancestors, END_INFERRED, EXACT, load, START_UNKNOWN } from '../lanes.js';
 import { lanesPlot } from '../lanes_plot.js';
@@ -13,8 +12,10 @@ import { groupsOf, rowsOf } from '../rows.js';
 import { table } from '../table.js';
 import { clock, compact, fromCompact, full, nsMs, short } from '../time.js';
 
-const BUCKETS = 300;
+const BUCKETS = 300; /* of CPU */
+const STARTS = 240; /* of the density of starts */
 const TOP = 12;
+const MAX = 20000;
 const SHORT_MS = 20;
 const TURNS = 450; /* live: asked anew after this part of the range, 2 s at least */
 const GROUPS = { image: 'image', tree: 'tree', user: 'user', host: 'host' };
@@ -29,12 +30,12 @@ export function exitText(code) {
 const startText = (d, i) => (d.flags[i] & START_UNKNOWN ? '≤ ' : '') + clock(d.t0 + d.start[i], 1);
 
 function endText(d, i) {
-    if (d.unknown[i]) return 'not known';
+    if (d.unknown[i]) return d.end[i] > d.start[i] ? `seen until ${clock(d.t0 + d.end[i], 1)}` : 'not known';
     return d.end[i] === Infinity ? 'lives' : (d.flags[i] & END_INFERRED ? '≈ ' : '') + clock(d.t0 + d.end[i], 1);
 }
 
 function lifeText(d, i) {
-    if (d.unknown[i]) return NONE;
+    if (d.unknown[i]) return d.end[i] > d.start[i] ? '> ' + short(d.end[i] - d.start[i]) : NONE;
     return d.end[i] === Infinity ? '> ' + short(d.range[1] - d.start[i]) : short(d.end[i] - d.start[i]);
 }
 
@@ -75,18 +76,26 @@ export function summary(d) {
     return parts.join(', ');
 }
 
+/* Thin bars need the lighter shade on a dark ground. */
+function colour(name) {
+    const c = name === null ? REST : ofName(name);
+    return theme().dark ? c.line : c.fill;
+}
+
 function seriesOf(answer) {
     const step = Number(answer.series.step_ns) / 1e6;
     return {
         t0: answer.series.t0_ms,
         step,
         n: answer.series.n,
-        groups: groupsOf(answer, 'cpu_percent').map((g) => ({
+        groups: groupsOf(answer, 'cpu_percent', 'image').map((g) => ({
             label: g.label,
-            colour: (g.label === null ? REST : ofName(g.label)).fill,
+            colour: colour(g.name),
             avg: g.values,
         })),
-        losses: lossRuns(answer.series).map((r) => ({ ...r, until: r.to, kind: 'lost', host: -1, text: '' })),
+        losses: lossRuns(answer.series)
+            .map((r) => ({ ...r, until: r.to, kind: 'lost', host: -1 }))
+            .concat(nothings(answer)),
     };
 }
 
@@ -106,7 +115,7 @@ function open(root, app) {
     const tools = [choice('group', 'group by', GROUPS), choice('colour', 'colour by', COLOURS), fold];
     const p = panel(root, { title: 'Processes', tools, height: '24rem' });
     const plot = lanesPlot({
-        colour: (name) => ofName(name).fill,
+        colour,
         onRange: (from, until) => app.zoom(from, until),
         onBack: () => app.zoom('back'),
         onSelect: (row) => choose(row),
@@ -358,9 +367,11 @@ function open(root, app) {
             return;
         }
         if (changed?.has('tick') && d && Date.now() - answered_ms < (d.range[1] - d.range[0]) / TURNS) return;
-        const series = app.params({ group_by: 'image', metric: 'cpu_percent', limit: TOP, buckets: BUCKETS });
+        const series = app.filters({ group_by: 'image', metric: 'cpu_percent', limit: TOP, buckets: BUCKETS });
         const [answer] = await Promise.all([
-            p.load((signal) => app.ask('lifetimes', app.params(), signal), draw, { empty: nothing }),
+            p.load((signal) => app.ask('lifetimes', app.filters({ max: MAX, buckets: STARTS }), signal), draw, {
+                empty: nothing,
+            }),
             app.ask('series', series).then((a) => plot.setSeries(seriesOf(a)), refused),
         ]);
         if (answer && !answer.lifetimes.n) app.cover(answer);
