@@ -2,8 +2,11 @@
 relay asks it, and `procfleet console`. A restricted certificate sees its hosts only, and revocation ends access.
 
 Standard library only. `e2e_console.py` starts a fleet of its own; data is complete before anything is compared.
+`e2e_console.py --same top --since 2026-11-23T14:00:00Z --until 2026-11-23T14:05:00Z` compares one question of the collector
+that the environment or a profile names (PROCFLEET_COLLECTOR and so on), through `procfleet console`.
 """
 
+import argparse
 import http.client
 import json
 import os
@@ -46,9 +49,11 @@ class DoorA:
     name = "procfleet console"
 
     def __init__(self, fleet, who="operator"):
-        tls = fleet.tls(who)
-        env = dict(os.environ, PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"],
-                   PROCFLEET_CERT=tls["cert"], PROCFLEET_KEY=tls["key"])
+        env = os.environ
+        if who:
+            tls = fleet.tls(who)
+            env = dict(os.environ, PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"],
+                       PROCFLEET_CERT=tls["cert"], PROCFLEET_KEY=tls["key"])
         self.process = subprocess.Popen([os.path.join(BIN, "procfleet"), "console", "--no-open", "--listen", "127.0.0.1:0"],
                                         env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         fleet.processes.append(self.process)
@@ -69,6 +74,9 @@ class DoorA:
     def get(self, path, query="", encoding=""):
         headers = dict(self.headers, **({"Accept-Encoding": encoding} if encoding else {}))
         status, got, body = self.ask("GET", path + ("?" + query if query else ""), None, headers)
+        while status == 429 and got.get("Retry-After"):  # a session has 20 requests a second
+            time.sleep(float(got["Retry-After"]))
+            status, got, body = self.ask("GET", path + ("?" + query if query else ""), None, headers)
         return status, got.get("Content-Encoding", ""), body
 
     def close(self):
@@ -140,11 +148,9 @@ def agree(what, api, cli, ignore=(), also=("time_ms",)):
     ensure("%s: %d rows agree" % (what, len(cli)), cli)
 
 
-def questions_agree(fleet, api, since, until):
-    window, options = {"since": since, "until": until}, ["--since", since, "--until", until]
+def top(fleet, api, window, options):
     note = api("top", **window)["notes"][-1]
     ensure("the last note is the coverage", note.startswith("coverage"), note)
-
     for group in ("process", "image", "user", "host", "tree", "fleet"):
         cli = cli_json(fleet, "top", "--group-by", group, "-n", "50", *options)
         agree("top by " + group, api("top", group_by=group, limit=50, shape="rows", **window)["rows"], cli)
@@ -155,14 +161,23 @@ def questions_agree(fleet, api, since, until):
         got = api("top", metric="working_set_size", by=word, limit=5, shape="rows", **window)["rows"]
         check("top as " + word, [(r["pid"], r["working_set_size"]) for r in got], [(r["pid"], r["working_set_size"]) for r in cli])
 
+
+def processes(fleet, api, window, options):
     cli = cli_json(fleet, "ps", "--all", *options)
     agree("processes", api.pages("processes", "rows", exited="true", shape="rows", **window)[0], cli)
-    agree("processes in columns", [r for r, _ in rows_of(api("processes", exited="true", **window))], cli, {"time"})
-    agree("processes of a name", api("processes", exited=1, name="sleep", shape="rows", **window)["rows"],
-          cli_json(fleet, "ps", "--all", "--name", "sleep", *options))
+    first = rows_of(api("processes", exited="true", **window))
+    agree("processes in columns", [r for r, _ in first], cli[:len(first)], {"time"})
+    name = cli[0]["name"]
+    agree("processes of a name", api.pages("processes", "rows", exited=1, name=name, shape="rows", **window)[0],
+          cli_json(fleet, "ps", "--all", "--name", name, *options))
 
-    agree("tree", api.pages("tree", "rows", at=until, shape="rows")[0], cli_json(fleet, "tree", "--at", until))
 
+def tree(fleet, api, window, options):
+    at = window["until"]
+    agree("tree", api.pages("tree", "rows", at=at, shape="rows")[0], cli_json(fleet, "tree", "--at", at))
+
+
+def history(fleet, api, window, options):
     cli = cli_json(fleet, "history", "--name", "procfleet-*", "-n", "100000", *options)
     rows, _ = api.pages("history", "rows", name="procfleet-*", shape="rows", **window)
     agree("history", rows, cli)
@@ -170,16 +185,18 @@ def questions_agree(fleet, api, since, until):
     times = [round(int(r["time"]) / MS, 3) for r in cli][:answer["rows"]["n"]]
     ensure("times are milliseconds", all(abs(a - b) < 0.002 for (_, a), b in zip(rows_of(answer), times)))
 
+
+def events(fleet, api, window, options):
     cli = cli_json(fleet, "events", "--kind", "all", "-n", "100000", *options)
     rows, _ = api.pages("events", "rows", kinds="all", shape="rows", **window)
     agree("events", rows, cli)
     answer = api("events", kinds="all", **window)
     got = [dict(plain(e), host=answer["hosts"][e["host"]]["name"], time=e["time_ns"]) for e in answer["events"]]
-    agree("events in columns", got, cli[:len(got)], {"time_ns", "time_ms"})
+    agree("events in columns", got, cli[:len(got)], {"time_ns"})
+    ensure("what is missing between them comes with them", answer["coverage"]["hosts"], answer["coverage"])
 
 
-def series_agree(fleet, api, since, until):
-    window, options = {"since": since, "until": until}, ["--since", since, "--until", until]
+def series(fleet, api, window, options):
     for group in ("process", "image", "user", "host", "fleet"):
         metrics = "cpu_percent,cpu_time,working_set_size"
         cli = cli_json(fleet, "history", "--group-by", group, "--buckets", "20", "-m", metrics, "-n", "5", *options)
@@ -200,8 +217,7 @@ def series_agree(fleet, api, since, until):
                                                         zip(column["min"], column["avg"], column["max"])), column)
 
 
-def fleet_agrees(fleet, api, since, until):
-    window, options = {"since": since, "until": until}, ["--since", since, "--until", until]
+def hosts(fleet, api, window, options):
     cli = cli_json(fleet, "hosts")
     got = api.pages("hosts", "hosts")[0]
     keys = {"name": "host", "first_ns": "first_time", "last_ns": "last_time", "heard_ns": "heard_time", "version": "agent_version",
@@ -216,6 +232,8 @@ def fleet_agrees(fleet, api, since, until):
         ensure("the clock's offset, to a millisecond", all(abs(int(a.get(k, 0)) - int(b[0].get(k, 0))) < MS for k in clock), (a, b))
         agree("hosts: " + a["host"], [a], b, clock)
 
+
+def coverage(fleet, api, window, options):
     cli = cli_json(fleet, "coverage", *options)
     answer = api("coverage", **window)
     keys = {"since_ns": "since_time", "until_ns": "until_time", "ppm": "coverage_ppm"}
@@ -232,6 +250,8 @@ def fleet_agrees(fleet, api, since, until):
            for c in answer["coverage"]["hosts"] for s in c["stages"]]
     agree("stages", got, cli)
 
+
+def overview(fleet, api, window, options):
     cli = cli_json(fleet, "overview", *options)[0]
     got = api("overview", **window)["overview"]
     same = ("hosts", "connected", "silent", "ended", "processes", "cpus", "batches", "gaps", "lost_events", "disk_total:disk_total_bytes",
@@ -240,11 +260,21 @@ def fleet_agrees(fleet, api, since, until):
         a, _, b = key.partition(":")
         check("overview: " + a, got[a], cli.get(b or a))
 
+
+def rest(api):
     listed = {m["name"]: m for m in api("metrics")["list"]}
     check("the unit of cpu_percent", (listed["cpu_percent"]["unit"], listed["cpu_time"]["kind"]), ("percent", "counter"))
     info = api("info")
     check("who asks", (info["name"], info["role"], info["hosts"]), ("operator", "query", 2))
     ensure("openapi.json is there", api("openapi.json")["openapi"].startswith("3.1"))
+
+
+# In the order in which they are compared.
+QUESTIONS = {f.__name__: f for f in (top, processes, tree, history, events, series, hosts, coverage, overview)}
+
+
+def window_of(since, until):
+    return {"since": since, "until": until}, ["--since", since, "--until", until]
 
 
 # -- refusals, packing, updates --
@@ -316,29 +346,56 @@ def revocation(fleet, door):
     api.door.close()
 
 
-with Fleet() as fleet:
-    fleet.start_collector()
-    agents = [fleet.start_agent(name, batch__max_age="500ms") for name in ("alpha", "beta")]
-    fleet.wait_for("both hosts", lambda: len(fleet.hosts()) == 2)
-    begin = time.time()
-    for _ in range(3):
-        subprocess.run(["sleep", "0.7"], check=True)
-    time.sleep(2)
-    for agent in agents:
-        fleet.stop(agent)
-    fleet.wait_for("their last words", lambda: all(h["state"] == "ended" for h in fleet.hosts().values()))
-    form = "%Y-%m-%dT%H:%M:%SZ"
-    since, until = time.strftime(form, time.gmtime(begin - 1)), time.strftime(form, time.gmtime(time.time() + 1))
-    for door in doors():
-        print("-- %s" % door.name)
-        api = Api(door(fleet))
-        questions_agree(fleet, api, since, until)
-        series_agree(fleet, api, since, until)
-        fleet_agrees(fleet, api, since, until)
-        refusals(api)
-        packed(api)
-        updates(fleet, api)
-        fleet.wait_for("alpha to have ended", lambda: fleet.hosts()["alpha"]["state"] == "ended")
-        api.door.close()
-        scope(fleet, door)
-        revocation(fleet, door)
+class Here:
+    """The collector that the environment or a profile names."""
+    processes = []
+
+    def cli(self, *args, expect=None):
+        done = subprocess.run([os.path.join(BIN, "procfleet"), *args], stdout=subprocess.PIPE, text=True)
+        return done.returncode, done.stdout, ""
+
+
+def same(name, since, until):
+    api = Api(DoorA(Here(), None))
+    QUESTIONS[name](Here(), api, *window_of(since, until))
+    api.door.close()
+
+
+def whole():
+    with Fleet() as fleet:
+        fleet.start_collector()
+        agents = [fleet.start_agent(name, batch__max_age="500ms") for name in ("alpha", "beta")]
+        fleet.wait_for("both hosts", lambda: len(fleet.hosts()) == 2)
+        begin = time.time()
+        for _ in range(3):
+            subprocess.run(["sleep", "0.7"], check=True)
+        time.sleep(2)
+        for agent in agents:
+            fleet.stop(agent)
+        fleet.wait_for("their last words", lambda: all(h["state"] == "ended" for h in fleet.hosts().values()))
+        form = "%Y-%m-%dT%H:%M:%SZ"
+        window = window_of(time.strftime(form, time.gmtime(begin - 1)), time.strftime(form, time.gmtime(time.time() + 1)))
+        for door in doors():
+            print("-- %s" % door.name)
+            api = Api(door(fleet))
+            for question in QUESTIONS.values():
+                question(fleet, api, *window)
+            rest(api)
+            refusals(api)
+            packed(api)
+            updates(fleet, api)
+            fleet.wait_for("alpha to have ended", lambda: fleet.hosts()["alpha"]["state"] == "ended")
+            api.door.close()
+            scope(fleet, door)
+            revocation(fleet, door)
+
+
+options = argparse.ArgumentParser()
+options.add_argument("--same", choices=QUESTIONS)
+options.add_argument("--since")
+options.add_argument("--until")
+given = options.parse_args()
+if given.same:
+    same(given.same, given.since, given.until)
+else:
+    whole()
