@@ -319,8 +319,9 @@ def updates(fleet, api):
 
 
 def scope(fleet, door):
-    fleet.issue("query", "narrow", "pki", None, "--scope", "alpha")
-    api = Api(door(fleet, "narrow"))
+    name = "narrow-%s" % door.__name__.lower()
+    fleet.issue("query", name, "pki", None, "--scope", "alpha")
+    api = Api(door(fleet, name))
     check("a restricted certificate sees its hosts", [h["name"] for h in api("hosts")["hosts"]], ["alpha"])
     check("and says so", api("info")["scope"], "alpha")
     check("another host by name is refused", api("top", expect=403, host="beta")["code"], "PERMISSION_DENIED")
