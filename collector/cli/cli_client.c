@@ -405,6 +405,40 @@ void cli_client_own_name(const struct cli_client *l, char *out, size_t size)
     snprintf(out, size, "%s", who.name);
 }
 
+void cli_client_identity(const struct cli_client *l, struct net_identity *out)
+{
+    tls_config_identity(l->tls, out);
+}
+
+enum err cli_client_ready(struct cli_client *l, int64_t timeout_ns, struct errmsg *why)
+{
+    struct errmsg problem = {""};
+    enum err e;
+
+    if (rpc_client_connected(l->client)) {
+        return ERR_OK;
+    }
+    e = rpc_client_wait(l->client, timeout_ns, &problem);
+    return e ? errmsg_set(why, e, "collector %s%s",
+                          problem.text[0] ? problem.text : l->cli->settings.collector,
+                          cli_client_remedy(e, rpc_client_cause(l->client)))
+             : ERR_OK;
+}
+
+bool cli_client_is_refused(const struct cli_client *l)
+{
+    switch (rpc_client_connected(l->client) ? TLS_CAUSE_NONE : rpc_client_cause(l->client)) {
+    case TLS_CAUSE_REFUSED_REVOKED:
+    case TLS_CAUSE_REFUSED_ROLE:
+    case TLS_CAUSE_REFUSED_AUTHORITY:
+    case TLS_CAUSE_REFUSED_TIME:
+    case TLS_CAUSE_OWN_EXPIRED:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void cli_client_hang_up(struct cli_client *l)
 {
     atomic_store(&l->hung_up, true);

@@ -47,6 +47,14 @@ bool cli_client_is_admin(const struct cli_client *l);
 /* The name in the own certificate; valid as long as the link. */
 void cli_client_own_name(const struct cli_client *l, char *out, size_t size);
 
+void cli_client_identity(const struct cli_client *l, struct net_identity *out);
+
+/* Whether there is a connection, or will be in a moment; why is the sentence to print. Errors:
+ * those of rpc_client_wait */
+NODISCARD enum err cli_client_ready(struct cli_client *l, int64_t timeout_ns, struct errmsg *why);
+/* Whether the collector refuses our certificate, or that has ended: there is no connection. */
+bool cli_client_is_refused(const struct cli_client *l);
+
 /* What the next page begins behind. */
 struct cli_client_cursor {
     size_t n; /* 0: there is no more */

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/os/os.h"
@@ -83,4 +84,36 @@ bool http_host_is_ours(const struct http_host *h, const char *host)
         }
     }
     return false;
+}
+
+bool http_host_is_loopback(const char *address)
+{
+    char name[HTTP_HOST_MAX];
+
+    return host_part(name, address) && is_loopback(name);
+}
+
+enum err http_host_split(char host[HTTP_HOST_MAX], const char **port, const char *address)
+{
+    const char *colon = address ? strrchr(address, ':') : NULL;
+    size_t n = colon ? (size_t)(colon - address) : 0;
+
+    if (n == 0 || n >= HTTP_HOST_MAX || !colon[1] ||
+        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5 ||
+        strtoul(colon + 1, NULL, 10) > 65535) {
+        return ERR_INVALID;
+    }
+    memcpy(host, address, n);
+    host[n] = '\0';
+    if (host[0] == '[' && host[n - 1] == ']') {
+        host[n - 1] = '\0';
+        memmove(host, host + 1, n - 1);
+    } else if (strchr(host, ':')) {
+        return ERR_INVALID; /* a bare IPv6 address */
+    }
+    if (strcmp(host, "*") == 0) {
+        host[0] = '\0';
+    }
+    *port = colon + 1;
+    return strpbrk(host, "/?#@ \t") ? ERR_INVALID : ERR_OK;
 }

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/base/err.h"
+
 #define HTTP_HOST_MAX 256u
 
 struct http_host {
@@ -23,5 +25,13 @@ void http_host_init(struct http_host *h, const char *address, const char *const 
 
 /* As it stands in a request: name or number, with a port or without. */
 bool http_host_is_ours(const struct http_host *h, const char *host);
+
+/* Whether "host:port" can be reached from this machine only. */
+bool http_host_is_loopback(const char *address);
+
+/* Splits "host:port" or "[v6]:port"; "*" becomes "". *port: borrowed from address, digits up to
+ * 65535. Errors: ERR_INVALID */
+NODISCARD enum err http_host_split(char host[HTTP_HOST_MAX], const char **port,
+                                   const char *address);
 
 #endif

@@ -1,7 +1,7 @@
 /* libmicrohttpd's thread serves all connections and calls the handlers. A call's way:
  *
- *   FREE → READING (its body) → HELD (suspended, with its handler) → ANSWERED → FREE
- *                                                                  → STREAM ⇄ IDLE → FREE
+ *   FREE → READING (its body) → HELD (suspended, with its handler) → MAKING (its reply) → ANSWERED
+ *   ANSWERED → FREE, or → STREAM ⇄ IDLE → FREE
  *
  * A connection is suspended before its handler is called: whenever the handler answers, on whatever
  * thread, the reply is stored and the connection resumed, and the loop comes back to
@@ -9,9 +9,12 @@
  * never loses it. `lock` guards the calls' states, the table of connections, `stopping` and
  * the counters, and is held across no handler.
  *
+ * At the stop, calls that are HELD are answered 503 here and become `abandoned`: their handlers
+ * still have them. The server is released when the last of these has been answered too.
+ *
  * libmicrohttpd's own limit of time counts since the last byte: a client could send one now and
- * then for ever. So every connection has the time of its request's or reply's beginning here, and
- * a second thread ends what takes too long. A connection is ended by a shutdown of its socket: the
+ * then for ever. So every connection has the end of its request's or reply's time here, and a
+ * second thread ends what takes too long. A connection is ended by a shutdown of its socket: the
  * library then closes it as if the client had gone. It polls level-triggered: its use of epoll
  * misses the end of a connection that comes together with data. */
 #include "common/http/http_server.h"
@@ -27,25 +30,38 @@
 #include "common/http/http_socket.h"
 #include "common/os/os.h"
 
-#define CONNS_ALL    (2 * HTTP_SERVER_CONNS) /* with those on their way out */
 #define SWEEP_NS     (1 * CLK_S)
+#define LAST_NS      (1 * CLK_S) /* at the stop, for replies that are under way */
 #define POOL_BYTES   (16u << 10) /* of a connection: its request's line and headers */
 #define STREAM_BLOCK (32u << 10)
 #define HEADER_PLAIN "text/plain; charset=utf-8"
 
-enum call_state { CALL_FREE, CALL_READING, CALL_HELD, CALL_ANSWERED, CALL_STREAM, CALL_IDLE };
+enum call_state {
+    CALL_FREE,
+    CALL_READING,
+    CALL_HELD,
+    CALL_MAKING,
+    CALL_ANSWERED,
+    CALL_STREAM,
+    CALL_IDLE
+};
+
+/* BUSY: its request is with a handler, or a stream is under way. */
+enum conn_phase { CONN_WAITING, CONN_BUSY, CONN_REPLYING };
 
 struct conn {
-    bool used, busy, ended; /* busy: its request is with a handler, or a stream is under way */
+    bool used, ended;
+    enum conn_phase phase;
     intptr_t fd;
-    int64_t since_ns; /* its request or reply began, monotonic */
-    uint64_t number;  /* the order of coming */
+    int64_t until_ns; /* its request or reply has time, monotonic */
+    uint64_t number;  /* the order of beginning to wait */
+    char address[HTTP_SERVER_ADDRESS];
 };
 
 struct http_server_call {
     struct http_server *server;
-    enum call_state state; /* guarded by the server's lock, as is `woken` */
-    bool woken;
+    enum call_state state; /* guarded by the server's lock, as are the next two */
+    bool woken, abandoned;
     struct MHD_Connection *mhd;
     struct conn *conn;
     const struct http_server_route *route;
@@ -53,6 +69,8 @@ struct http_server_call {
     unsigned status;
     struct http_server_stream stream;
     struct buf body;
+    const char *method;
+    char address[HTTP_SERVER_ADDRESS];
     char path[HTTP_SERVER_TARGET_MAX];
 };
 
@@ -64,11 +82,14 @@ struct http_server {
     unsigned port;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *change;
-    bool stopping;
-    uint64_t connections; /* so far */
-    struct conn conns[CONNS_ALL];
+    bool stopping, stopped;
+    size_t abandoned;
+    uint64_t waits; /* so far */
+    size_t n_conns; /* twice as many as may be: with those on their way out */
+    struct conn *conns;
     struct http_server_stats stats;
-    struct http_server_call calls[HTTP_SERVER_CALLS];
+    size_t n_calls;
+    struct http_server_call *calls;
 };
 
 /* What a request that has no call carries from one callback to the next. */
@@ -77,32 +98,55 @@ static char refused_mark;
 /* -- connections -- */
 
 /* The lock is held, as below. */
-static bool conn_may_go(const struct conn *c)
-{
-    return c->used && !c->ended && !c->busy;
-}
-
 static void conn_end(struct conn *c)
 {
     c->ended = true;
     http_socket_end(c->fd);
 }
 
-/* For a new connection when there are too many, the oldest that waits goes. */
-static void conn_make_room(struct http_server *h)
+static void conn_phase(struct http_server *h, struct conn *c, enum conn_phase phase,
+                       int64_t span_ns)
+{
+    c->phase = phase;
+    c->until_ns = os_mono_ns() + span_ns;
+    if (phase == CONN_WAITING) {
+        c->number = h->waits++;
+    }
+}
+
+/* Of those that wait the one that does so longest, or NULL; n: how many there are in all. NULL as
+ * the address: of any. */
+static struct conn *conn_oldest(struct http_server *h, const char *address, unsigned *n)
 {
     struct conn *oldest = NULL;
-    unsigned live = 0;
 
-    for (size_t i = 0; i < CONNS_ALL; i++) {
+    *n = 0;
+    for (size_t i = 0; i < h->n_conns; i++) {
         struct conn *c = &h->conns[i];
 
-        live += c->used && !c->ended;
-        if (conn_may_go(c) && (!oldest || c->number < oldest->number)) {
+        if (!c->used || c->ended || (address && strcmp(c->address, address) != 0)) {
+            continue;
+        }
+        *n += 1;
+        if (c->phase == CONN_WAITING && (!oldest || c->number < oldest->number)) {
             oldest = c;
         }
     }
-    if (live > HTTP_SERVER_CONNS && oldest) {
+    return oldest;
+}
+
+/* For a new connection when there are too many, the oldest that waits goes: it may be the new one
+ * itself. */
+static void conn_make_room(struct http_server *h, const struct conn *newest)
+{
+    unsigned n;
+    struct conn *oldest = conn_oldest(h, newest->address, &n);
+
+    if (oldest && h->conf.per_address && n > h->conf.per_address) {
+        conn_end(oldest);
+    }
+    oldest = conn_oldest(h, NULL, &n);
+    if (oldest && n > h->conf.connections) {
         conn_end(oldest);
     }
 }
@@ -111,18 +155,19 @@ static void conn_came(struct http_server *h, struct MHD_Connection *mhd, void **
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     struct conn *c = NULL;
 
-    for (size_t i = 0; i < CONNS_ALL && !c; i++) {
+    for (size_t i = 0; i < h->n_conns && !c; i++) {
         c = h->conns[i].used ? NULL : &h->conns[i];
     }
-    assert(c); /* the library's limit is CONNS_ALL */
-    *c = (struct conn){.used = true,
-                       .fd = (intptr_t)info->connect_fd,
-                       .since_ns = os_mono_ns(),
-                       .number = h->connections++};
+    assert(c); /* the library's limit is n_conns */
+    *c = (struct conn){.used = true, .fd = (intptr_t)info->connect_fd};
+    http_socket_address(c->address, sizeof c->address, peer ? peer->client_addr : NULL);
+    conn_phase(h, c, CONN_WAITING, HTTP_SERVER_PATIENCE_NS);
     *context = c;
-    conn_make_room(h);
+    conn_make_room(h, c);
 }
 
 static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
@@ -147,21 +192,21 @@ static struct conn *conn_of(struct MHD_Connection *mhd)
 }
 
 /* A request or a reply begins, or is with its handler. */
-static void conn_begin(struct http_server *h, struct conn *c, bool busy)
+static void conn_begin(struct http_server *h, struct conn *c, enum conn_phase phase,
+                       int64_t span_ns)
 {
     os_mutex_lock(h->lock);
-    c->busy = busy;
-    c->since_ns = os_mono_ns();
+    conn_phase(h, c, phase, span_ns);
     os_mutex_unlock(h->lock);
 }
 
 /* Ends what takes too long. The lock is held. */
 static void conn_sweep(struct http_server *h, int64_t now_ns)
 {
-    for (size_t i = 0; i < CONNS_ALL; i++) {
+    for (size_t i = 0; i < h->n_conns; i++) {
         struct conn *c = &h->conns[i];
 
-        if (conn_may_go(c) && now_ns - c->since_ns > HTTP_SERVER_PATIENCE_NS) {
+        if (c->used && !c->ended && c->phase != CONN_BUSY && now_ns > c->until_ns) {
             conn_end(c);
         }
     }
@@ -169,25 +214,38 @@ static void conn_sweep(struct http_server *h, int64_t now_ns)
 
 /* -- replies -- */
 
-static bool reply_headers(struct MHD_Response *r, const struct http_server *h, const char *type,
-                          const struct http_server_pair *headers, size_t n)
+static bool reply_header(struct MHD_Response *r, const char *name, const char *value)
 {
-    bool ok = MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
-              MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store") == MHD_YES;
+    return MHD_add_response_header(r, name, value) == MHD_YES;
+}
+
+static bool reply_list(struct MHD_Response *r, const struct http_server_pair *headers, size_t n)
+{
+    bool ok = true;
 
     for (size_t i = 0; ok && i < n; i++) {
-        ok = MHD_add_response_header(r, headers[i].name, headers[i].value) == MHD_YES;
+        ok = reply_header(r, headers[i].name, headers[i].value);
     }
-    return ok && (h->conf.keep_alive ||
-                  MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES);
+    return ok;
+}
+
+/* close: the connection ends after it. */
+static bool reply_headers(const struct http_server *h, struct MHD_Response *r,
+                          const struct http_server_reply *reply, bool close)
+{
+    return (!reply->type || reply_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type)) &&
+           reply_header(r, MHD_HTTP_HEADER_CACHE_CONTROL,
+                        reply->cache ? reply->cache : "no-store") &&
+           reply_list(r, h->conf.headers, h->conf.n_headers) &&
+           reply_list(r, reply->headers, reply->n_headers) &&
+           (!close || reply_header(r, MHD_HTTP_HEADER_CONNECTION, "close"));
 }
 
 /* Moves `r`, and gives it back, or NULL without memory. */
-static struct MHD_Response *reply_finish(struct MHD_Response *r, const struct http_server *h,
-                                         const char *type, const struct http_server_pair *headers,
-                                         size_t n)
+static struct MHD_Response *reply_finish(const struct http_server *h, struct MHD_Response *r,
+                                         const struct http_server_reply *reply, bool close)
 {
-    if (r && !reply_headers(r, h, type, headers, n)) {
+    if (r && !reply_headers(h, r, reply, close)) {
         MHD_destroy_response(r);
         return NULL;
     }
@@ -213,13 +271,21 @@ static struct MHD_Response *reply_moved(struct buf *b)
     return r;
 }
 
-/* What this file answers of itself. */
-static enum MHD_Result refuse(struct http_server *h, struct MHD_Connection *mhd, unsigned status,
-                              const char *text, const char *allow)
+/* What this file answers of itself, NULL without memory. allow: of methods, or NULL. */
+static struct MHD_Response *reply_own(const struct http_server *h, const char *text,
+                                      const char *allow, bool close)
 {
     const struct http_server_pair header = {MHD_HTTP_HEADER_ALLOW, allow};
-    struct MHD_Response *r = reply_finish(reply_copied((struct str){text, strlen(text)}), h,
-                                          HEADER_PLAIN, &header, allow ? 1 : 0);
+    const struct http_server_reply reply = {
+        .type = HEADER_PLAIN, .headers = &header, .n_headers = allow ? 1 : 0};
+
+    return reply_finish(h, reply_copied((struct str){text, strlen(text)}), &reply,
+                        close || !h->conf.keep_alive);
+}
+
+static enum MHD_Result refuse_with(struct http_server *h, struct MHD_Connection *mhd,
+                                   unsigned status, struct MHD_Response *r)
+{
     enum MHD_Result result = MHD_NO; /* closes */
 
     os_mutex_lock(h->lock);
@@ -230,6 +296,12 @@ static enum MHD_Result refuse(struct http_server *h, struct MHD_Connection *mhd,
         MHD_destroy_response(r);
     }
     return result;
+}
+
+static enum MHD_Result refuse(struct http_server *h, struct MHD_Connection *mhd, unsigned status,
+                              const char *text, const char *allow)
+{
+    return refuse_with(h, mhd, status, reply_own(h, text, allow, false));
 }
 
 /* -- streams -- */
@@ -311,6 +383,7 @@ static void call_free(struct http_server_call *call)
     call->reply = NULL;
     call->stream = (struct http_server_stream){NULL, NULL, NULL};
     call->state = CALL_FREE;
+    os_cond_wake_all(h->change);
     os_mutex_unlock(h->lock);
     if (stream.close) {
         stream.close(stream.ctx);
@@ -320,14 +393,18 @@ static void call_free(struct http_server_call *call)
 static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
                          enum MHD_RequestTerminationCode code)
 {
-    struct conn *c = conn_of(mhd);
+    struct http_server *h = cls;
 
     (void)code;
     if (*context && *context != &refused_mark) {
         call_free(*context);
     }
     *context = NULL;
-    conn_begin(cls, c, false); /* the next request may take as long */
+    conn_begin(h, conn_of(mhd), CONN_WAITING, HTTP_SERVER_IDLE_NS);
+    if (h->conf.keep_alive) {
+        (void)MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        (unsigned)(HTTP_SERVER_IDLE_NS / CLK_S));
+    }
 }
 
 /* Hands the call over. */
@@ -339,7 +416,7 @@ static enum MHD_Result call_hand_over(struct http_server_call *call)
     assert(call->state == CALL_READING);
     call->state = CALL_HELD;
     os_mutex_unlock(h->lock);
-    conn_begin(h, call->conn, true);
+    conn_begin(h, call->conn, CONN_BUSY, 0);
     MHD_suspend_connection(call->mhd);
     call->route->handle(h->conf.ctx, call);
     return MHD_YES;
@@ -349,11 +426,16 @@ static enum MHD_Result call_reply(struct http_server_call *call)
 {
     enum MHD_Result result = MHD_NO; /* closes */
 
-    conn_begin(call->server, call->conn, call->stream.read != NULL);
+    conn_begin(call->server, call->conn, call->stream.read ? CONN_BUSY : CONN_REPLYING,
+               call->server->conf.keep_alive ? HTTP_SERVER_REPLY_NS : HTTP_SERVER_PATIENCE_NS);
     if (call->stream.read) {
         os_mutex_lock(call->server->lock);
         call->state = CALL_STREAM;
         os_mutex_unlock(call->server->lock);
+    }
+    if (call->server->conf.keep_alive) {
+        (void)MHD_set_connection_option(call->mhd, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        (unsigned)(HTTP_SERVER_STALL_NS / CLK_S));
     }
     if (call->reply) {
         result = MHD_queue_response(call->mhd, call->status, call->reply);
@@ -427,40 +509,57 @@ static const struct http_server_route *route_find(const struct http_server *h, c
     return NULL;
 }
 
-struct hosts {
+/* What could be read in two ways, or is for others. */
+struct head {
     const struct http_host *ours;
-    unsigned n;
-    bool others;
+    unsigned headers, hosts, lengths;
+    bool others, encoded;
 };
 
-static enum MHD_Result host_look(void *cls, enum MHD_ValueKind kind, const char *key,
+static bool header_is(const char *key, const char *name)
+{
+    while (*key && (*key | 0x20) == (*name | 0x20)) {
+        key++;
+        name++;
+    }
+    return *key == *name;
+}
+
+static enum MHD_Result head_look(void *cls, enum MHD_ValueKind kind, const char *key,
                                  const char *value)
 {
-    struct hosts *hosts = cls;
+    struct head *head = cls;
 
     (void)kind;
-    if (MHD_HTTP_HEADER_HOST[0] == (key[0] & ~0x20) && strlen(key) == 4 && (key[1] | 0x20) == 'o' &&
-        (key[2] | 0x20) == 's' && (key[3] | 0x20) == 't') {
-        hosts->n++;
-        hosts->others = hosts->others || !value || !http_host_is_ours(hosts->ours, value);
+    head->headers++;
+    if (header_is(key, MHD_HTTP_HEADER_HOST)) {
+        head->hosts++;
+        head->others = head->others || !value || !http_host_is_ours(head->ours, value);
     }
+    head->lengths += header_is(key, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    head->encoded = head->encoded || header_is(key, MHD_HTTP_HEADER_TRANSFER_ENCODING);
     return MHD_YES;
 }
 
-/* 0: for us. */
-static unsigned misdirected(const struct http_server *h, struct MHD_Connection *mhd,
-                            const char *version)
+/* NULL: it may be read on. */
+static const char *head_wrong(const struct head *head, const char *version, unsigned *status)
 {
-    struct hosts hosts = {.ours = &h->host};
-
-    MHD_get_connection_values(mhd, MHD_HEADER_KIND, host_look, &hosts);
-    if (hosts.others) {
-        return MHD_HTTP_MISDIRECTED_REQUEST;
+    *status = MHD_HTTP_BAD_REQUEST;
+    if (head->hosts > 1 || (head->hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0)) {
+        return "a request has one Host\n";
     }
-    if (hosts.n > 1 || (hosts.n == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0)) {
-        return MHD_HTTP_BAD_REQUEST;
+    if (head->lengths > 1 || head->encoded) {
+        return "a body has one Content-Length, and no Transfer-Encoding\n";
     }
-    return 0;
+    if (head->headers > HTTP_SERVER_HEADERS) {
+        *status = MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE;
+        return "too many headers\n";
+    }
+    if (head->others) {
+        *status = MHD_HTTP_MISDIRECTED_REQUEST;
+        return "ask for localhost, or set the name in use: http.names, console.names\n";
+    }
+    return NULL;
 }
 
 /* A free call, taken; NULL: there is none, or the server stops. */
@@ -469,7 +568,7 @@ static struct http_server_call *call_take(struct http_server *h)
     struct http_server_call *call = NULL;
 
     os_mutex_lock(h->lock);
-    for (size_t i = 0; !h->stopping && i < HTTP_SERVER_CALLS && !call; i++) {
+    for (size_t i = 0; !h->stopping && i < h->n_calls && !call; i++) {
         call = h->calls[i].state == CALL_FREE ? &h->calls[i] : NULL;
     }
     if (call) {
@@ -484,8 +583,7 @@ static bool has_body(struct MHD_Connection *mhd)
     const char *length =
         MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
 
-    return (length && strcmp(length, "0") != 0) ||
-           MHD_lookup_connection_value(mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    return length && strcmp(length, "0") != 0;
 }
 
 static enum MHD_Result request_begin(struct http_server *h, struct MHD_Connection *mhd,
@@ -493,14 +591,17 @@ static enum MHD_Result request_begin(struct http_server *h, struct MHD_Connectio
                                      void **context)
 {
     const struct http_server_route *route;
-    unsigned wrong = misdirected(h, mhd, version);
+    struct head head = {.ours = &h->host};
     struct http_server_call *call;
+    const char *wrong;
+    unsigned status;
     char allow[64];
 
     *context = &refused_mark;
+    MHD_get_connection_values(mhd, MHD_HEADER_KIND, head_look, &head);
+    wrong = head_wrong(&head, version, &status);
     if (wrong) {
-        return refuse(h, mhd, wrong, "ask for localhost, or set http.names to the name in use\n",
-                      NULL);
+        return refuse_with(h, mhd, status, reply_own(h, wrong, NULL, true));
     }
     if (path[0] != '/') {
         return refuse(h, mhd, MHD_HTTP_BAD_REQUEST, "a path begins with '/'\n", NULL);
@@ -521,6 +622,8 @@ static enum MHD_Result request_begin(struct http_server *h, struct MHD_Connectio
     call->mhd = mhd;
     call->conn = conn_of(mhd);
     call->route = route;
+    call->method = route->method;
+    memcpy(call->address, call->conn->address, sizeof call->address);
     buf_init(&call->body, route->body_max);
     memcpy(call->path, path, strlen(path) + 1);
     *context = call;
@@ -562,6 +665,16 @@ const char *http_server_path(const struct http_server_call *call)
     return call->path;
 }
 
+const char *http_server_method(const struct http_server_call *call)
+{
+    return call->method;
+}
+
+const char *http_server_address(const struct http_server_call *call)
+{
+    return call->address;
+}
+
 const char *http_server_header(const struct http_server_call *call, const char *name)
 {
     return MHD_lookup_connection_value(call->mhd, MHD_HEADER_KIND, name);
@@ -599,25 +712,82 @@ size_t http_server_params(const struct http_server_call *call, struct http_serve
     return params.n;
 }
 
-void http_server_answer(struct http_server_call *call, const struct http_server_reply *reply)
+static void server_free(struct http_server *h)
+{
+    os_cond_destroy(h->change);
+    os_mutex_destroy(h->lock);
+    mem_free(h->conns);
+    mem_free(h->calls);
+    mem_free(h);
+}
+
+/* Takes the call from its handler; false: it was abandoned, and is gone. */
+static bool call_take_back(struct http_server_call *call)
 {
     struct http_server *h = call->server;
+    bool abandoned, last;
+
+    os_mutex_lock(h->lock);
+    abandoned = call->abandoned;
+    assert(abandoned || call->state == CALL_HELD);
+    if (abandoned) {
+        call->abandoned = false;
+        h->abandoned--;
+    } else {
+        call->state = CALL_MAKING;
+    }
+    last = abandoned && h->stopped && h->abandoned == 0;
+    os_mutex_unlock(h->lock);
+    if (last) {
+        server_free(h);
+    }
+    return !abandoned;
+}
+
+/* What an answer brings along and nobody takes. */
+static void reply_drop(const struct http_server_reply *reply)
+{
+    if (reply->moved) {
+        buf_fini(reply->moved);
+    }
+    if (reply->stream) {
+        reply->stream->close(reply->stream->ctx);
+    }
+}
+
+static struct MHD_Response *reply_make(struct http_server_call *call,
+                                       const struct http_server_reply *reply)
+{
     struct MHD_Response *r;
 
     if (reply->stream) {
-        call->stream = *reply->stream;
         r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, call,
                                               NULL);
     } else {
         r = reply->moved ? reply_moved(reply->moved) : reply_copied(reply->text);
     }
-    r = reply_finish(r, h, reply->type, reply->headers, reply->n_headers);
+    return reply_finish(call->server, r, reply, !call->server->conf.keep_alive);
+}
+
+void http_server_answer(struct http_server_call *call, const struct http_server_reply *reply)
+{
+    struct http_server *h = call->server;
+    struct MHD_Response *r;
+
+    if (!call_take_back(call)) {
+        reply_drop(reply);
+        return;
+    }
+    r = reply_make(call, reply);
     os_mutex_lock(h->lock);
-    assert(call->state == CALL_HELD);
+    if (reply->stream) {
+        call->stream = *reply->stream;
+    }
     call->reply = r;
     call->status = reply->status;
     call->state = CALL_ANSWERED;
     MHD_resume_connection(call->mhd);
+    os_cond_wake_all(h->change); /* http_server_stop may wait for it */
     os_mutex_unlock(h->lock);
 }
 
@@ -651,12 +821,34 @@ static enum err daemon_start(struct http_server *h, intptr_t fd)
 
     h->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
-        MHD_OPTION_CONNECTION_LIMIT, CONNS_ALL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->n_conns,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)(HTTP_SERVER_PATIENCE_NS / CLK_S), MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK,
         unescape_nothing, NULL, MHD_OPTION_END);
     return h->daemon ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err server_make(struct http_server *h, const struct http_server_conf *conf)
+{
+    enum err e;
+
+    h->conf = *conf;
+    h->conf.address = NULL;
+    h->conf.connections = conf->connections ? conf->connections : HTTP_SERVER_CONNS;
+    h->n_conns = (size_t)2 * h->conf.connections;
+    h->n_calls = conf->calls ? conf->calls : HTTP_SERVER_CALLS;
+    h->conns = mem_array(h->n_conns, sizeof *h->conns);
+    h->calls = mem_array(h->n_calls, sizeof *h->calls);
+    if (!h->conns || !h->calls) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < h->n_calls; i++) {
+        h->calls[i].server = h;
+    }
+    http_host_init(&h->host, conf->address, conf->names, conf->n_names);
+    e = os_mutex_create(&h->lock);
+    return e ? e : os_cond_create(&h->change, h->lock);
 }
 
 enum err http_server_start(struct http_server **out, const struct http_server_conf *conf,
@@ -669,16 +861,7 @@ enum err http_server_start(struct http_server **out, const struct http_server_co
     if (!h) {
         return ERR_NOMEM;
     }
-    h->conf = *conf;
-    h->conf.address = NULL;
-    for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
-        h->calls[i].server = h;
-    }
-    http_host_init(&h->host, conf->address, conf->names, conf->n_names);
-    e = os_mutex_create(&h->lock);
-    if (!e) {
-        e = os_cond_create(&h->change, h->lock);
-    }
+    e = server_make(h, conf);
     if (!e) {
         e = os_thread_start(&h->sweeper, "http-sweeper", sweep, h);
     }
@@ -696,25 +879,68 @@ enum err http_server_start(struct http_server **out, const struct http_server_co
     return ERR_OK;
 }
 
+/* Its handler may take its time: who asked is told to come again. The lock is held. */
+static void call_abandon(struct http_server_call *call)
+{
+    struct http_server *h = call->server;
+
+    call->abandoned = true;
+    h->abandoned++;
+    call->reply = reply_own(h, "stopping: ask again\n", NULL, true);
+    call->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+    call->state = CALL_ANSWERED;
+    MHD_resume_connection(call->mhd);
+}
+
 /* From here on no call is taken; streams that sleep come to their end. */
 static void calls_stop(struct http_server *h)
 {
     os_mutex_lock(h->lock);
     h->stopping = true;
     os_cond_wake_all(h->change);
-    for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
+    for (size_t i = 0; i < h->n_calls; i++) {
         struct http_server_call *call = &h->calls[i];
 
         if (call->state == CALL_IDLE) {
             call->state = CALL_STREAM;
             MHD_resume_connection(call->mhd);
+        } else if (call->state == CALL_HELD) {
+            call_abandon(call);
         }
+    }
+    os_mutex_unlock(h->lock);
+}
+
+/* Calls in one of these two states. The lock is held. */
+static bool calls_are(const struct http_server *h, enum call_state a, enum call_state b)
+{
+    for (size_t i = 0; i < h->n_calls; i++) {
+        if (h->calls[i].state == a || h->calls[i].state == b) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Replies that are made now are waited for; what is made is given a moment to go out. */
+static void calls_last(struct http_server *h)
+{
+    int64_t end_ns = os_mono_ns() + LAST_NS;
+
+    os_mutex_lock(h->lock);
+    while (calls_are(h, CALL_MAKING, CALL_MAKING)) {
+        os_cond_wait(h->change);
+    }
+    while (calls_are(h, CALL_ANSWERED, CALL_STREAM) &&
+           os_cond_wait_until(h->change, end_ns) != ERR_TIMEOUT) {
     }
     os_mutex_unlock(h->lock);
 }
 
 void http_server_stop(struct http_server *h)
 {
+    bool last;
+
     if (!h) {
         return;
     }
@@ -723,11 +949,20 @@ void http_server_stop(struct http_server *h)
         os_thread_join(h->sweeper);
     }
     if (h->daemon) {
+        calls_last(h);
         MHD_stop_daemon(h->daemon);
     }
-    os_cond_destroy(h->change);
-    os_mutex_destroy(h->lock);
-    mem_free(h);
+    if (!h->change) {
+        server_free(h);
+        return;
+    }
+    os_mutex_lock(h->lock);
+    h->stopped = true;
+    last = h->abandoned == 0;
+    os_mutex_unlock(h->lock);
+    if (last) {
+        server_free(h);
+    }
 }
 
 unsigned http_server_port(const struct http_server *h)

@@ -3,13 +3,18 @@
  * A request that fits a route and whose `Host` is ours (http_host.h) becomes a call, which the
  * route's handler answers now, or later from any thread. Everything else is answered here: 400 no
  * request of ours, 404 no route, 405 another method, 413 a body over its bound, 414 a long target,
- * 421 another host (a browser whose page's name was made to stand for this machine), 503 too many
- * calls. What is no HTTP ends its connection.
+ * 421 another host (a browser whose page's name was made to stand for this machine), 431 too many
+ * headers, 503 too many calls. What is no HTTP ends its connection, and so does what two readers
+ * could take for different requests: `Transfer-Encoding`, a second `Host` or `Content-Length`,
+ * lines that end without CR, lines that go on in the next one, NUL.
  *
- * Bounds:  HTTP_SERVER_CONNS connections: for a new one the oldest that waits for its request is
- *          closed. HTTP_SERVER_CALLS calls under way. A request's line and headers: 16 KiB, its
- *          target: HTTP_SERVER_TARGET_MAX. Request and reply each have HTTP_SERVER_PATIENCE_NS; a
- *          stream may take any time, but a peer that takes nothing for so long is closed.
+ * Bounds:  HTTP_SERVER_CONNS connections: for a new one the one that has waited longest for its
+ *          request is closed, of the same address when that has its share. HTTP_SERVER_CALLS calls
+ *          under way. A request has HTTP_SERVER_HEADERS headers and its line and headers 16 KiB,
+ *          its target HTTP_SERVER_TARGET_MAX. A request has HTTP_SERVER_PATIENCE_NS, and so has a
+ *          reply. With keep_alive a request that is not the first has HTTP_SERVER_IDLE_NS, a reply
+ *          HTTP_SERVER_REPLY_NS and HTTP_SERVER_STALL_NS without progress. A stream may take any
+ *          time, but a peer that takes nothing for so long is closed.
  * Threads: one of the library's serves all connections; handlers run on it and must not block. A
  *          second one ends what takes too long.
  *          http_server_answer and http_server_wake: any thread. */
@@ -25,13 +30,22 @@
 #include "common/base/err.h"
 #include "common/base/str.h"
 
-#define HTTP_SERVER_CONNS       64u
+#define HTTP_SERVER_CONNS       64u /* unless the settings say otherwise, as the next */
 #define HTTP_SERVER_CALLS       32u
+#define HTTP_SERVER_HEADERS     64u
 #define HTTP_SERVER_TARGET_MAX  2048u
+#define HTTP_SERVER_ADDRESS     64u
 #define HTTP_SERVER_PATIENCE_NS (10 * CLK_S)
+#define HTTP_SERVER_IDLE_NS     (30 * CLK_S)
+#define HTTP_SERVER_STALL_NS    (15 * CLK_S)
+#define HTTP_SERVER_REPLY_NS    (60 * CLK_S)
 
 struct http_server;
 struct http_server_call; /* one request; owned by its handler until http_server_answer */
+
+struct http_server_pair {
+    const char *name, *value;
+};
 
 struct http_server_route {
     const char *method; /* "GET" */
@@ -48,23 +62,32 @@ struct http_server_conf {
     size_t n_names;
     const struct http_server_route *routes; /* the first that fits is taken */
     size_t n_routes;
-    void *ctx;       /* of the handlers */
-    bool keep_alive; /* several requests on a connection */
+    const struct http_server_pair *headers; /* of all replies */
+    size_t n_headers;
+    void *ctx;            /* of the handlers */
+    bool keep_alive;      /* several requests on a connection */
+    unsigned connections; /* 0: HTTP_SERVER_CONNS */
+    unsigned per_address; /* of them; 0: all */
+    unsigned calls;       /* under way; 0: HTTP_SERVER_CALLS */
 };
 
-/* Names and routes are borrowed until http_server_stop.
+/* Names, routes and headers are borrowed until http_server_stop.
  * Errors: ERR_INVALID (the address), ERR_BUSY (it is taken), ERR_UNREACHABLE (not of this machine),
  * ERR_ACCESS, ERR_NOMEM, ERR_IO */
 NODISCARD enum err http_server_start(struct http_server **out, const struct http_server_conf *conf,
                                      struct errmsg *why);
-/* Closes the connections and waits for handlers. Every call that is still held must have been
- * answered; streams are ended. NULL is allowed. */
+/* Waits for handlers that are at work, ends streams, closes the connections. Who waits for a call
+ * that is still held is answered 503; the call stays valid, and answering it later only releases
+ * it. NULL is allowed. */
 void http_server_stop(struct http_server *h);
 unsigned http_server_port(const struct http_server *h);
 
-/* -- a call; what is returned is valid until http_server_answer -- */
+/* -- a call; path, method and address are valid until http_server_answer, the rest only until the
+ *    handler returns -- */
 
 const char *http_server_path(const struct http_server_call *call); /* as sent, without the query */
+const char *http_server_method(const struct http_server_call *call);
+const char *http_server_address(const struct http_server_call *call); /* the peer's, no port */
 const char *http_server_header(const struct http_server_call *call, const char *name); /* or NULL */
 struct str http_server_body(const struct http_server_call *call);
 
@@ -87,13 +110,10 @@ struct http_server_stream {
     void *ctx;
 };
 
-struct http_server_pair {
-    const char *name, *value;
-};
-
 struct http_server_reply {
     unsigned status;
-    const char *type; /* of the content: "text/plain; charset=utf-8" */
+    const char *type;  /* of the content: "text/plain; charset=utf-8" */
+    const char *cache; /* Cache-Control; NULL: "no-store" */
     const struct http_server_pair *headers;
     size_t n_headers;
     /* The content is one of: */

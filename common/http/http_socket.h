@@ -2,6 +2,7 @@
 #ifndef PROCFLEET_COMMON_HTTP_HTTP_SOCKET_H
 #define PROCFLEET_COMMON_HTTP_HTTP_SOCKET_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/err.h"
@@ -14,5 +15,9 @@ NODISCARD enum err http_socket_listen(intptr_t *fd, unsigned *port, const char *
 
 /* Ends a connection in both directions; it is still to be closed. */
 void http_socket_end(intptr_t fd);
+
+/* The address of a peer as text, without its port; IPv4 in its own form also where IPv6 carries it.
+ * sa: a struct sockaddr; NULL and other families give "?". */
+void http_socket_address(char *text, size_t size, const void *sa);
 
 #endif

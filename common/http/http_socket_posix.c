@@ -1,43 +1,18 @@
 #include "common/http/http_socket.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HOST_MAX 256u
-#define BACKLOG  128
+#include "common/http/http_host.h"
 
-/* Splits "host:port"; "*" becomes "". Errors: ERR_INVALID */
-static enum err address_split(char host[HOST_MAX], const char **port, const char *address)
-{
-    const char *colon = address ? strrchr(address, ':') : NULL;
-    size_t n = colon ? (size_t)(colon - address) : 0;
-
-    if (n == 0 || n >= HOST_MAX || !colon[1] ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) > 5 ||
-        strtoul(colon + 1, NULL, 10) > 65535) {
-        return ERR_INVALID;
-    }
-    memcpy(host, address, n);
-    host[n] = '\0';
-    if (host[0] == '[' && host[n - 1] == ']') {
-        host[n - 1] = '\0';
-        memmove(host, host + 1, n - 1);
-    } else if (strchr(host, ':')) {
-        return ERR_INVALID; /* a bare IPv6 address */
-    }
-    if (strcmp(host, "*") == 0) {
-        host[0] = '\0';
-    }
-    *port = colon + 1;
-    return strpbrk(host, "/?#@ \t") ? ERR_INVALID : ERR_OK;
-}
+#define BACKLOG 128
 
 /* For errno, and what to do. */
 static enum err listen_failed(int cause, const char *address, struct errmsg *why)
@@ -126,11 +101,11 @@ static unsigned port_of(int fd)
 
 enum err http_socket_listen(intptr_t *fd, unsigned *port, const char *address, struct errmsg *why)
 {
-    char host[HOST_MAX];
+    char host[HTTP_HOST_MAX];
     const char *number;
     int s;
 
-    if (address_split(host, &number, address)) {
+    if (http_host_split(host, &number, address)) {
         return errmsg_set(why, ERR_INVALID, "'%.80s' is no address: write host:port, or [v6]:port",
                           address ? address : "");
     }
@@ -146,4 +121,24 @@ enum err http_socket_listen(intptr_t *fd, unsigned *port, const char *address, s
 void http_socket_end(intptr_t fd)
 {
     (void)shutdown((int)fd, SHUT_RDWR);
+}
+
+void http_socket_address(char *text, size_t size, const void *sa)
+{
+    const struct sockaddr *any = sa;
+    const void *ip = NULL;
+    int family = AF_INET;
+
+    if (any && any->sa_family == AF_INET) {
+        ip = &((const struct sockaddr_in *)sa)->sin_addr;
+    } else if (any && any->sa_family == AF_INET6) {
+        const struct in6_addr *six = &((const struct sockaddr_in6 *)sa)->sin6_addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(six);
+
+        family = mapped ? AF_INET : AF_INET6;
+        ip = mapped ? (const void *)&six->s6_addr[12] : six;
+    }
+    if (!ip || !inet_ntop(family, ip, text, (socklen_t)size)) {
+        (void)snprintf(text, size, "?");
+    }
 }

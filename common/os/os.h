@@ -81,6 +81,12 @@ unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 bool os_terminal_vt(void); /* standard output is a terminal that takes VT sequences; makes it take
                               them where that is a setting */
 
+/* What comes on standard input next, blocking; 0: its end. Holds no lock of the C library's. */
+size_t os_read_input(void *p, size_t n);
+/* A local page in the desktop's browser, which is not waited for. Errors: ERR_UNSUPPORTED (there is
+ * no desktop here), ERR_NOTFOUND (nothing there to open it with), ERR_IO */
+NODISCARD enum err os_open_in_browser(const char *path);
+
 /* argc and argv of main, in UTF-8 on every system; they stay valid until the program ends.
  * Standard output and error take UTF-8 from then on. */
 NODISCARD enum err os_args(int *argc, char ***argv);

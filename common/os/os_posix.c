@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -443,6 +444,70 @@ void os_prefer_large_pages(void *p, size_t n)
 bool os_is_terminal(int fd)
 {
     return isatty(fd) == 1;
+}
+
+size_t os_read_input(void *p, size_t n)
+{
+    ssize_t got;
+
+    do {
+        got = read(STDIN_FILENO, p, n);
+    } while (got < 0 && errno == EINTR);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* In a process whose parent ends at once: it is nobody's child that could be left behind. */
+static void browser_start(const char *path)
+{
+    int null = open("/dev/null", O_RDWR);
+
+    if (fork() != 0) {
+        _exit(0);
+    }
+    (void)setsid();
+    if (null >= 0) {
+        (void)dup2(null, STDIN_FILENO);
+        (void)dup2(null, STDOUT_FILENO);
+        (void)dup2(null, STDERR_FILENO);
+    }
+    execlp("xdg-open", "xdg-open", path, (char *)NULL);
+    _exit(1);
+}
+
+/* Whether a program of this name is in PATH. */
+static bool program_exists(const char *name)
+{
+    const char *at = getenv("PATH");
+    char path[4096];
+
+    while (at && *at) {
+        size_t n = strcspn(at, ":");
+
+        (void)snprintf(path, sizeof path, "%.*s/%s", (int)n, at, name);
+        if (access(path, X_OK) == 0) {
+            return true;
+        }
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+enum err os_open_in_browser(const char *path)
+{
+    pid_t child;
+    int status;
+
+    if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY")) {
+        return ERR_UNSUPPORTED;
+    }
+    if (!program_exists("xdg-open")) {
+        return ERR_NOTFOUND;
+    }
+    child = fork();
+    if (child == 0) {
+        browser_start(path);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child ? ERR_OK : ERR_IO;
 }
 
 bool os_output_is_pipe(void)

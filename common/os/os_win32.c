@@ -383,6 +383,25 @@ bool os_output_is_pipe(void)
     return GetFileType(GetStdHandle(STD_OUTPUT_HANDLE)) == FILE_TYPE_PIPE;
 }
 
+size_t os_read_input(void *p, size_t n)
+{
+    DWORD got = 0;
+
+    return ReadFile(GetStdHandle(STD_INPUT_HANDLE), p, (DWORD)n, &got, NULL) ? got : 0;
+}
+
+enum err os_open_in_browser(const char *path)
+{
+    WCHAR wide[MAX_PATH];
+
+    if (!os_win32_wide(wide, MAX_PATH, path)) {
+        return ERR_IO;
+    }
+    return (INT_PTR)ShellExecuteW(NULL, L"open", wide, NULL, NULL, SW_SHOWNORMAL) > 32
+               ? ERR_OK
+               : ERR_NOTFOUND;
+}
+
 bool os_is_terminal(int fd)
 {
     HANDLE h = GetStdHandle(fd == 0   ? STD_INPUT_HANDLE

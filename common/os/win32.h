@@ -10,6 +10,7 @@
 #endif
 
 #include <winsock2.h>
+#include <ws2tcpip.h>
 
 #include <windows.h>
 
@@ -17,6 +18,7 @@
 #include <ntsecapi.h>
 #include <psapi.h>
 #include <sddl.h>
+#include <shellapi.h>
 #include <tlhelp32.h>
 #include <winternl.h>
 

@@ -33,6 +33,11 @@ enum err pki_token_hash(uint8_t hash[PKI_TOKEN_HASH_BYTES], const struct pki_tok
     return r == 0 ? ERR_OK : ERR_NOMEM;
 }
 
+enum err pki_token_digest(uint8_t hash[PKI_TOKEN_HASH_BYTES], const void *p, size_t n)
+{
+    return mbedtls_sha256(p, n, hash, 0) == 0 ? ERR_OK : ERR_NOMEM;
+}
+
 const char *pki_token_format(char text[PKI_TOKEN_TEXT], const struct pki_token *t)
 {
     static const char digits[] = "0123456789abcdef";

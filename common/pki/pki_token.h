@@ -22,6 +22,9 @@ struct pki_token {
 /* What the authority keeps of it: SHA-256 of id and secret. Errors: ERR_NOMEM */
 NODISCARD enum err pki_token_hash(uint8_t hash[PKI_TOKEN_HASH_BYTES], const struct pki_token *t);
 
+/* SHA-256 of any other secret, for those who keep no more of it. Errors: ERR_NOMEM */
+NODISCARD enum err pki_token_digest(uint8_t hash[PKI_TOKEN_HASH_BYTES], const void *p, size_t n);
+
 /* Gives `text`. */
 const char *pki_token_format(char text[PKI_TOKEN_TEXT], const struct pki_token *t);
 

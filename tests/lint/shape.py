@@ -24,7 +24,7 @@ LIMITS = {
     "product lines": (146000, 118000), # 143,000 until the console's questions and its command came
     "test lines": (116500, 95000), # 115,000 until the tests of series came
     "product .c files per 1,000 lines": (2.6, 2.6),
-    "external functions with one user file, %": (56.8, 40), # 55.5 until callbacks as parameters were read rightly
+    "external functions with one user file, %": (57.6, 40), # 56.8 until the doors of the console, whose parts have tests of their own
     "external functions that do not begin with their file's name, %": (0.5, 0),
     "circles of files": (0, 0),
     "_impl.h with fewer than three users": (0, 0),

@@ -12,6 +12,7 @@
 #include "common/http/http_host.h"
 #include "common/http/http_server.h"
 #include "common/os/os.h"
+#include "tests/common/http/http_peer.h"
 #include "tests/support/t.h"
 
 #define PATIENCE_S 30
@@ -97,52 +98,7 @@ static void desk_close(struct desk *d)
 
 static int dial(const struct desk *d)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)http_server_port(d->http)),
-                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    struct timeval patience = {.tv_sec = PATIENCE_S};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    assert_true(fd >= 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience), 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
-    return fd;
-}
-
-/* False: the server has closed before it took all. */
-static bool tell(int fd, const void *p, size_t n)
-{
-    while (n > 0) {
-        ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
-
-        if (sent <= 0) {
-            assert_true(errno == EPIPE || errno == ECONNRESET);
-            return false;
-        }
-        p = (const char *)p + sent;
-        n -= (size_t)sent;
-    }
-    return true;
-}
-
-/* All up to the end of the connection, which is awaited; closes. */
-static size_t hear(int fd, char *text, size_t size)
-{
-    size_t n = 0;
-
-    for (;;) {
-        ssize_t got = recv(fd, text + n, size - 1 - n, 0);
-
-        if (got <= 0) {
-            assert_true(got == 0 || errno == ECONNRESET); /* and no timeout */
-            text[n] = '\0';
-            close(fd);
-            return n;
-        }
-        n += (size_t)got;
-        assert_true(n < size - 1);
-    }
+    return http_peer_dial(http_server_port(d->http));
 }
 
 /* What the server says to these bytes. */
@@ -151,10 +107,10 @@ static const char *ask(const struct desk *d, const void *p, size_t n)
     static char text[4096];
     int fd = dial(d);
 
-    if (tell(fd, p, n)) {
+    if (http_peer_tell(fd, p, n)) {
         shutdown(fd, SHUT_WR);
     }
-    hear(fd, text, sizeof text);
+    http_peer_hear(fd, text, sizeof text);
     return text;
 }
 
@@ -211,10 +167,10 @@ static void an_answer_may_come_later_from_another_thread(void **state)
 
     desk_open(&d, true);
     fd = dial(&d);
-    assert_true(tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
+    assert_true(http_peer_tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
     desk_wait(&d, 1);
     answer(d.kept[0]); /* here */
-    hear(fd, text, sizeof text);
+    http_peer_hear(fd, text, sizeof text);
     assert_non_null(strstr(text, "you asked for /x"));
     desk_close(&d);
 }
@@ -258,7 +214,7 @@ static void a_request_for_another_name_is_refused(void **state)
         {"HTTP/1.1\r\nHost: localhost.evil.example\r\n", "421"},
         {"HTTP/1.1\r\nHost: 192.0.2.1\r\n", "421"},
         {"HTTP/1.1\r\nHost: localhost:x\r\n", "421"},
-        {"HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n", "421"},
+        {"HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n", "400"},
         {"HTTP/1.1\r\nHost:\r\n", "421"},
         {"HTTP/1.1\r\n", "400"},
     };
@@ -361,11 +317,12 @@ static void a_request_over_its_bound_ends_its_connection(void **state)
     memcpy(line, "GET /", 5);
     assert_null(strstr(ask(&d, line, sizeof line), " 200 ")); /* one long line */
     fd = dial(&d);
-    assert_true(tell(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n", 25));
-    for (size_t i = 0; i < 100000 && tell(fd, "X-Name: value\r\n", 15); i++) {
+    assert_true(http_peer_tell(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n", 25));
+    for (size_t i = 0; i < 100000 && http_peer_tell(fd, "X-Name: value\r\n", 15); i++) {
         /* a client that always has one header more */
     }
-    hear(fd, text, sizeof text); /* 431, if the end of the connection did not overtake it */
+    http_peer_hear(fd, text,
+                   sizeof text); /* 431, if the end of the connection did not overtake it */
     assert_null(strstr(text, " 200 "));
     assert_served(&d);
     desk_close(&d);
@@ -380,11 +337,11 @@ static void of_too_many_connections_the_oldest_goes(void **state)
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
         fds[i] = dial(&d);
-        (void)tell(fds[i], "GET /", 5);
+        (void)http_peer_tell(fds[i], "GET /", 5);
     }
     assert_served(&d);
     for (size_t i = 0; i < COUNT_OF(fds) - HTTP_SERVER_CONNS; i++) {
-        assert_int_equal(hear(fds[i], text, sizeof text), 0);
+        assert_int_equal(http_peer_hear(fds[i], text, sizeof text), 0);
     }
     for (size_t i = COUNT_OF(fds) - HTTP_SERVER_CONNS; i < COUNT_OF(fds); i++) {
         close(fds[i]);
@@ -401,13 +358,13 @@ static void of_too_many_requests_the_last_is_told_to_come_again(void **state)
     desk_open(&d, true);
     for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
         fds[i] = dial(&d);
-        assert_true(tell(fds[i], "GET /x HTTP/1.0\r\n\r\n", 19));
+        assert_true(http_peer_tell(fds[i], "GET /x HTTP/1.0\r\n\r\n", 19));
         desk_wait(&d, i + 1);
     }
     assert_non_null(strstr(get(&d, "/y"), " 503 "));
     for (size_t i = 0; i < HTTP_SERVER_CALLS; i++) {
         answer(d.kept[i]);
-        hear(fds[i], text, sizeof text);
+        http_peer_hear(fds[i], text, sizeof text);
         assert_non_null(strstr(text, "you asked for /x"));
     }
     desk_close(&d);
@@ -421,7 +378,7 @@ static void clients_that_go_before_their_answer_do_no_harm(void **state)
     for (size_t i = 0; i < 20; i++) {
         int fd = dial(&d);
 
-        assert_true(tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
+        assert_true(http_peer_tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
         desk_wait(&d, i + 1);
         close(fd);
     }
@@ -439,7 +396,7 @@ static void connections_that_wait_do_not_keep_it_from_stopping(void **state)
     desk_open(&d, false);
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
         fds[i] = dial(&d);
-        (void)tell(fds[i], "GET / HT", i);
+        (void)http_peer_tell(fds[i], "GET / HT", i);
     }
     assert_served(&d);
     desk_close(&d);
@@ -468,6 +425,92 @@ static void changed_requests_are_answered_or_not_and_nothing_breaks(void **state
     }
     assert_served(&d);
     desk_close(&d);
+}
+
+static void what_two_readers_could_take_for_different_requests_is_refused(void **state)
+{
+    static const char *const heads[] = {
+        "Host: localhost\nContent-Length: 0\r\n",
+        "Host: localhost\r\nX: a\rb\r\n",
+        "Host: localhost\r\nX: a\r\n b\r\n",
+        "Host: localhost\r\n X: a\r\n",
+        "Host: localhost\r\nX : a\r\n",
+        "Host: localhost\r\nHost: localhost\r\n",
+        "Host: localhost\r\nContent-Length: 4\r\nContent-Length: 4\r\n",
+        "Host: localhost\r\ncontent-length: 0\r\nContent-Length: 4\r\n",
+        "Host: localhost\r\nContent-Length: 4, 4\r\n",
+        "Host: localhost\r\nContent-Length: +4\r\n",
+        "Host: localhost\r\nContent-Length: -4\r\n",
+        "Host: localhost\r\nContent-Length: 0x4\r\n",
+        "Host: localhost\r\nTransfer-Encoding: chunked\r\n",
+        "Host: localhost\r\nTransfer-Encoding: x\r\nContent-Length: 4\r\n",
+        "Host: localhost\r\ntransfer-encoding: identity\r\n",
+    };
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
+        char request[300];
+        const char *said;
+
+        (void)snprintf(request, sizeof request,
+                       "GET /a HTTP/1.1\r\n%s\r\nGET /b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                       heads[i]);
+        said = ask_text(&d, request);
+        if (memcmp(said, "HTTP/1.1 400 ", 13) != 0 || strstr(said, " 200 ")) {
+            fail_msg("%s: %s", heads[i], said);
+        }
+    }
+    assert_non_null(
+        strstr(ask(&d, "GET /a HTTP/1.1\r\nHost: localhost\0evil\r\n\r\n", 44), " 400 "));
+    assert_non_null(strstr(ask_text(&d, "GET /a HTTP/1.1\nHost: localhost\n\n"), " 400 "));
+    assert_served(&d);
+    desk_close(&d);
+}
+
+static void a_request_has_so_many_headers(void **state)
+{
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (unsigned n = HTTP_SERVER_HEADERS; n <= HTTP_SERVER_HEADERS + 1; n++) {
+        char request[2000] = "GET / HTTP/1.1\r\nHost: localhost\r\n";
+        size_t at = strlen(request);
+
+        for (unsigned i = 1; i < n; i++) {
+            at += (size_t)snprintf(request + at, sizeof request - at, "X-%u: y\r\n", i);
+        }
+        (void)snprintf(request + at, sizeof request - at, "\r\n");
+        assert_non_null(
+            strstr(ask_text(&d, request), n == HTTP_SERVER_HEADERS ? " 200 " : " 431 "));
+    }
+    desk_close(&d);
+}
+
+static void who_waits_when_it_stops_is_answered_and_the_call_may_be_answered_later(void **state)
+{
+    static char text[4096];
+    struct desk d;
+    int fds[3];
+
+    (void)state;
+    desk_open(&d, true);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        fds[i] = dial(&d);
+        assert_true(http_peer_tell(fds[i], "GET /x HTTP/1.0\r\n\r\n", 19));
+        desk_wait(&d, i + 1);
+    }
+    http_server_stop(d.http);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        http_peer_hear(fds[i], text, sizeof text);
+        assert_memory_equal(text, "HTTP/1.1 503 ", 13);
+        assert_string_equal(http_server_path(d.kept[i]), "/x");
+        answer(d.kept[i]);
+    }
+    os_cond_destroy(d.came);
+    os_mutex_destroy(d.lock);
 }
 
 static void an_address_in_use_is_told(void **state)
@@ -609,8 +652,8 @@ static void a_connection_may_have_several_requests(void **state)
 
     console_open(&d, &k);
     fd = dial(&d);
-    assert_true(tell(fd, two, sizeof two - 1));
-    hear(fd, said, sizeof said);
+    assert_true(http_peer_tell(fd, two, sizeof two - 1));
+    http_peer_hear(fd, said, sizeof said);
     assert_non_null(strstr(said, "first-"));
     assert_non_null(strstr(said, "second-"));
     desk_close(&d);
@@ -622,7 +665,7 @@ static int stream_begin(struct desk *d, struct ticker *k)
 
     console_open(d, k);
     fd = dial(d);
-    assert_true(tell(fd, "GET /stream HTTP/1.0\r\n\r\n", 24));
+    assert_true(http_peer_tell(fd, "GET /stream HTTP/1.0\r\n\r\n", 24));
     while (!atomic_load(&k->call)) {
         os_sleep_ns(CLK_MS);
     }
@@ -644,7 +687,7 @@ static void a_stream_sleeps_until_it_is_woken(void **state)
             os_sleep_ns(CLK_MS);
         }
     }
-    hear(fd, text, sizeof text);
+    http_peer_hear(fd, text, sizeof text);
     assert_non_null(strstr(text, "tick tick tick "));
     desk_close(&d);
     assert_true(atomic_load(&k.closed));
@@ -678,6 +721,9 @@ int main(void)
         cmocka_unit_test(clients_that_go_before_their_answer_do_no_harm),
         cmocka_unit_test(connections_that_wait_do_not_keep_it_from_stopping),
         cmocka_unit_test(changed_requests_are_answered_or_not_and_nothing_breaks),
+        cmocka_unit_test(what_two_readers_could_take_for_different_requests_is_refused),
+        cmocka_unit_test(a_request_has_so_many_headers),
+        cmocka_unit_test(who_waits_when_it_stops_is_answered_and_the_call_may_be_answered_later),
         cmocka_unit_test(an_address_in_use_is_told),
         cmocka_unit_test(a_route_gives_method_path_parameters_headers_and_body),
         cmocka_unit_test(a_connection_may_have_several_requests),
