@@ -9,6 +9,8 @@ import { clock, nsMs, short } from '../time.js';
 
 const SOON_MS = 14 * 86400e3;
 const RECENT = 10;
+const PULSE_MS = 30e3;
+const HEAT_PX = 200;
 
 const STATES = [
     ['revoked', '⊘', 'bad'],
@@ -64,7 +66,8 @@ function open(root, app) {
     root.append(facts);
     const p = panel(root, { title: 'Hosts', tools: [filter], height: '20rem' });
     let rows = [];
-    let heatWidth = 240;
+    let pulsed = { host: null, ms: 0 };
+    let fleet = null;
 
     const clockText = (h) => {
         const off = nsMs(h.offset_ns);
@@ -83,14 +86,15 @@ function open(root, app) {
         return left < SOON_MS ? el('b.bad', null, words + ' !') : words;
     };
     const lastText = (row) => (row.state.name === 'silent' ? `since ${clock(nsMs(row.h.last_ns), 1000)}` : '');
-    const strips = (values, max, text) => (row) =>
+    const strips = (values, max, width, text) => (row) =>
         row[values]
-            ? strip(row[values], { present: row.present, max: max(row), width: heatWidth, label: text(row) })
+            ? strip(row[values], { present: row.present, max: max(row), width, label: text(row) })
             : el('span.dim', null, NONE);
     const wide = (n) =>
         strips(
             'cpu',
             (row) => (row.h.cpus || 1) * 100,
+            HEAT_PX,
             (row) => `CPU of the last two hours: ${percent(n(row))} of ${row.h.cpus} CPUs now`,
         );
 
@@ -106,7 +110,7 @@ function open(root, app) {
         {
             key: 'state',
             title: 'STATE',
-            width: '13ch',
+            width: '15ch',
             sort: (row) => row.state.name,
             plain: (row) => row.state.name,
             cell: (row) =>
@@ -129,7 +133,7 @@ function open(root, app) {
         {
             key: 'cpu',
             title: 'CPU, last 2 h',
-            width: '256px',
+            width: '216px',
             hint: 'a column is 30 s, as dark as all CPUs of the host are busy',
             cell: wide((row) => row.now),
             sort: (row) => row.now && row.now / (row.h.cpus || 1),
@@ -161,6 +165,19 @@ function open(root, app) {
             right: true,
             cell: (row) => bytes(row.memory),
             sort: (row) => row.memory,
+        },
+        {
+            key: 'memory',
+            title: 'memory, 2 h',
+            width: '100px',
+            hint: 'as dark as the most of this host in the two hours',
+            cell: strips(
+                'used',
+                (row) => row.most,
+                84,
+                (row) => `Memory of the last two hours, now ${bytes(row.memory)}`,
+            ),
+            plain: (row) => row.memory,
         },
         {
             key: 'proc',
@@ -234,6 +251,7 @@ function open(root, app) {
         const old = new Map(rows.map((row) => [row.h.id, row]));
         rows = answer.hosts.map((h) => ({
             cpu: null,
+            used: null,
             present: null,
             now: null,
             memory: null,
@@ -259,10 +277,13 @@ function open(root, app) {
             row.now = some.length ? some[some.length - 1] : null;
             const before = mean(some.slice(0, -RECENT));
             row.change = before === null || some.length < 2 * RECENT ? null : mean(some.slice(-RECENT)) - before;
-            const memory = (g.columns.working_set_size?.avg || []).filter((v) => v !== null);
+            row.used = g.columns.working_set_size?.avg || null;
+            const memory = (row.used || []).filter((v) => v !== null);
+            row.most = memory.reduce((a, b) => Math.max(a, b), 0);
             row.memory = memory.length ? memory[memory.length - 1] : null;
         });
-        filtered();
+        if (answer.more) t.redraw();
+        else filtered();
     }
 
     function arrived(answer) {
@@ -278,6 +299,7 @@ function open(root, app) {
     const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);
 
     function overview(answer) {
+        fleet = answer;
         const o = answer.overview;
         const busy = rows.reduce((sum, row) => sum + (row.now || 0), 0);
         const cpus = rows.reduce((sum, row) => sum + (row.h.cpus || 0), 0);
@@ -299,6 +321,21 @@ function open(root, app) {
                   )
                 : null,
         );
+    }
+
+    /* The last two hours of all hosts are many pages, and change every half minute only. */
+    async function pulses(host, also) {
+        if (host === pulsed.host && Date.now() - pulsed.ms < PULSE_MS) return;
+        pulsed = { host, ms: Date.now() };
+        for (let cursor = ''; cursor !== null;) {
+            let next = null;
+            await also('pulse', { host, cursor }, (answer) => {
+                pulse(answer);
+                next = answer.more ? answer.cursor : null;
+            });
+            cursor = next;
+        }
+        if (fleet) overview(fleet);
     }
 
     async function update(changed) {
@@ -327,8 +364,11 @@ function open(root, app) {
                 if (!e.code) throw e;
                 p.note(`${count(rows.length)} · ${name}: ${e.message}`);
             });
-        await also('pulse', { host }, pulse);
-        await Promise.all([also('overview', { host, last: '15m' }, overview), also('coverage', app.params(), arrived)]);
+        await Promise.all([
+            pulses(host, also),
+            also('overview', { host, last: '15m' }, overview),
+            also('coverage', app.params(), arrived),
+        ]);
     }
 
     const stop = keys({
