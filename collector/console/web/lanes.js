@@ -38,7 +38,7 @@ export function load(answer) {
     const d = {
         n,
         t0: l.t0_ms,
-        names: l.names,
+        names: l.names.map((s) => s || '(no name)'),
         hosts: answer.hosts.map((h) => h.name),
         start: Float64Array.from(l.start_ms),
         end: new Float64Array(n),

@@ -277,9 +277,9 @@ function open(root, app) {
                 fact('exit code', exitCell(d, i)),
                 fact('CPU', d.cpu[i] === null ? NONE : short(d.cpu[i]), d.flags[i] & EXACT ? ' (exact totals)' : ''),
                 fact('user', userText(i)),
-                info ? fact('image', info.image ?? info.path ?? NONE) : null,
+                info?.path ? fact('image', info.path) : null,
             ),
-            info ? el('p.command.mono', null, info.command_line ?? info.command ?? NONE) : null,
+            info?.command ? el('p.command.mono', null, info.command) : null,
         );
     }
 
@@ -295,7 +295,7 @@ function open(root, app) {
             async (signal) => ({ ...(await app.ask('processes', exactly(i), signal)), partial: false }),
             (answer) => {
                 const near = rowsOf(answer).filter((r) => r.pid === d.pid[i]);
-                const started = (r) => nsMs(r.info.start_ns ?? r.info.create_time_ns ?? null);
+                const started = (r) => nsMs(r.info.start_ns);
                 facts(i, near.find((r) => Math.abs(started(r) - d.t0 - d.start[i]) < 1) ?? near[0] ?? null);
             },
         );
