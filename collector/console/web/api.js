@@ -149,15 +149,27 @@ async function once(where, init) {
     }
 }
 
+/* Figures of metrics become numbers: those that can pass 2^53 come as texts, and a plot needs no more digits. */
+export function prepared(answer) {
+    const lists = Object.values(answer.rows?.values ?? {});
+    for (const g of answer.series?.groups ?? []) {
+        for (const column of Object.values(g.columns)) lists.push(...Object.values(column));
+    }
+    for (const list of lists) {
+        for (let i = 0; i < list.length; i++) if (typeof list[i] === 'string') list[i] = Number(list[i]);
+    }
+    if (answer.series) answer.series.at_most = Boolean(answer.coverage?.at_most);
+    answer.received_ms = Date.now();
+    return answer;
+}
+
 export async function ask(name, params, signal) {
     await turn(signal);
     try {
         for (let tries = 1; ; tries++) {
             try {
                 const answer = await once(address(name, params), { signal });
-                answer.received_ms = Date.now();
-                if (answer.series) answer.series.at_most = Boolean(answer.coverage?.at_most);
-                return answer;
+                return prepared(answer);
             } catch (e) {
                 if (!(e.retry_ms > 0) || tries >= TRIES) throw e;
                 await pause(Math.min(e.retry_ms, 5000), signal);

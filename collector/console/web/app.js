@@ -13,6 +13,7 @@
  *   state() set(patch, how) link(patch)       of store.js          go(patch) follows link(patch)          ask(name,
  *       params, signal), askAll     of api.js
  *   params(extra) → range and host of the state as parameters, and extra      filters(extra) → name and idle too
+ *   sameRange(answer) → parameters that ask for the range of an answer, when that moves with the newest data
  *   zoom(from, to)   zoom('back')             the range, with the way back
  *   cover(answer)    the footer tells what of this answer arrived; the head how new it is
  *   say(text)        read out by screen readers                    now() → the collector's time, ms */
@@ -53,6 +54,7 @@ const app = {
     askAll: api.askAll,
     now: api.now,
     params: (extra) => ({ ...store.rangeParams(store.get()), host: store.get().host, ...extra }),
+    sameRange: (answer) => (store.get().t[0] === '-' && answer ? { until: answer.until_ns } : {}),
     filters: (extra) => app.params({ name: store.get().name, idle: store.get().idle === '1', ...extra }),
     zoom(from, to) {
         const state = store.get();

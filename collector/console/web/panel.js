@@ -18,6 +18,13 @@ import { clock, short } from './time.js';
 const LOADING_AFTER_MS = 150;
 let waiting = 0;
 
+/* Without the last, which the footer has. */
+const told = (notes) =>
+    notes
+        .filter((note, i) => i < notes.length - 1 || !/^coverage /.test(note))
+        .map(sentence)
+        .join(' ');
+
 export const busy = () => waiting;
 export const retry = { run: null };
 export const offer = (label, run) => el('button.offer', { type: 'button', onclick: run }, label);
@@ -74,7 +81,7 @@ export function panel(parent, { title = '', tools = [], height = '', kind = '' }
     function answered(answer, draw, empty) {
         const none = empty?.(answer);
         say(none ? block('empty', none.text, none.offers) : null);
-        tell(answer.partial ? [el('b', null, 'Partial. '), answer.notes.join(' ')] : null, 'partial');
+        tell(answer.partial ? [el('b', null, 'Partial. '), told(answer.notes)] : null, 'partial');
         body.classList.toggle('away', Boolean(none));
         if (!none) draw(answer);
         drawn_ms = Date.now();

@@ -8,8 +8,13 @@
  *   groupsOf(answer, metric, group) → [{key, label, name, values, low, high}] of a series, by rank; key and name are
  *       null
  *       for what is left over; name: what the colour hangs on
- *   processPath(row) → the args of its link
+ *   processPath(row) → the args of its link        secondsOf(answer) → how long its range holds data
  *   BY, byOf(word)  what `by=` of the address means: ordered by, drawn as */
+
+import { nsMs } from './time.js';
+
+/* Of a process that is known by its figures only. */
+const NAMELESS = '(no name)';
 
 export const BY = {
     cpu: { by: 'cpu_time', draw: 'cpu_percent', title: 'CPU', rates: false, key: 'c' },
@@ -31,7 +36,7 @@ export function byOf(word) {
 }
 
 function labelOf(group, info, host) {
-    if (group === 'image') return info?.name ?? '';
+    if (group === 'image') return info?.name || NAMELESS;
     if (group === 'user') return info?.user ?? '–';
     return group === 'host' ? (host?.name ?? '') : null;
 }
@@ -50,10 +55,10 @@ export function rowsOf(answer, group = '') {
             group,
             info,
             host,
-            name: info?.name ?? '',
+            name: info?.name || NAMELESS,
             pid: info?.pid ?? null,
             start: info?.start ?? '',
-            label: rows.label?.[i] ?? labelOf(group, info, host),
+            label: rows.label?.[i] || labelOf(group, info, host),
             instances: rows.instances?.[i] ?? 1,
             hosts: rows.hosts?.[i] ?? 1,
             depth: rows.depth?.[i] ?? 0,
@@ -77,13 +82,28 @@ export function groupsOf(answer, metric, group) {
         const rest = g.label === null;
         return {
             key: rest ? null : row ? keyOf(row) : g.label,
-            label: rest ? 'rest' : row ? titleOf(row) : g.label,
-            name: rest ? null : group === 'process' && row ? row.name : g.label,
+            label: rest ? 'rest' : row ? titleOf(row) : g.label || NAMELESS,
+            name: rest ? null : group === 'process' && row ? row.name : g.label || NAMELESS,
             values: columns.avg || [],
             low: columns.min,
             high: columns.max,
         };
     });
+}
+
+/* How long the range of an answer holds data, for rates: from the first host's first data to the last's last. */
+export function secondsOf(answer) {
+    const firsts = answer.hosts.map((h) => nsMs(h.first_ns)).filter((ms) => ms > 0);
+    const lasts = answer.hosts.map((h) => nsMs(h.last_ns)).filter((ms) => ms > 0);
+    const from = Math.max(
+        nsMs(answer.since_ns),
+        firsts.reduce((a, b) => Math.min(a, b), Infinity),
+    );
+    const to = Math.min(
+        nsMs(answer.until_ns),
+        lasts.reduce((a, b) => Math.max(a, b), -Infinity),
+    );
+    return to > from ? (to - from) / 1000 : 1;
 }
 
 export const processPath = (row) => [row.host.name, row.pid + '.' + row.start];

@@ -1,12 +1,12 @@
 /* Host: what one machine did in the range. CPU, memory, read and written by image, one question each on one axis;
  * starts and ends; what the agent told of itself. */
-import { areas } from '../areas.js';
+import { areas, buckets } from '../areas.js';
 import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { keys } from '../keys.js';
 import { panel } from '../panel.js';
 import { plot, ready } from '../plot.js';
-import { keyOf, rowsOf, titleOf } from '../rows.js';
+import { keyOf, rowsOf, secondsOf, titleOf } from '../rows.js';
 import { table } from '../table.js';
 import { clock, full, nsMs, short } from '../time.js';
 import { ofName } from '../colour.js';
@@ -18,7 +18,6 @@ const PLOTS = [
     { title: 'Written', metric: 'write_bytes', height: 90, rates: true },
 ];
 const COLUMNS = ['cpu_time', 'cpu_percent', 'working_set_size', 'read_bytes', 'write_bytes', 'thread_count'];
-const EVENTS_MAX = 4096;
 
 function choose(root, app) {
     const p = panel(root, { title: 'Host' });
@@ -58,21 +57,12 @@ function choose(root, app) {
     };
 }
 
-/* Starts and ends in as many buckets as the plots have. */
-function density(events, series) {
-    const step = Number(series.step_ns) / 1e6;
-    const of = (kind) => {
-        const values = series.present.map((ppm_) => (ppm_ === 0 ? null : 0));
-        for (const e of events) {
-            const i = Math.floor((e.time_ms - series.t0_ms) / step);
-            if (e.kind === kind && i >= 0 && i < values.length) values[i] = (values[i] ?? 0) + 1;
-        }
-        return values;
-    };
-    return [
-        { key: 'starts', label: 'starts', name: 'starts', values: of('process_start') },
-        { key: 'ends', label: 'ends', name: 'ends', values: of('process_stop') },
-    ];
+/* Starts and ends of all processes, also of those that no answer could hold one by one. */
+function density(d) {
+    const series = { ...d, step_ns: d.step_ms * 1e6, hosts_asked: 1 };
+    const known = (values) => values.map((v, i) => (v === 0 && d.present[i] === 0 ? null : v));
+    const groups = ['starts', 'ends'].map((key) => ({ key, label: key, name: key, values: known(d[key]) }));
+    return { series, groups };
 }
 
 function openHost(root, app, name) {
@@ -97,10 +87,13 @@ function openHost(root, app, name) {
     });
     const life = panel(root, { title: 'Starts and ends', height: '70px' });
     let lifeDrawing = null;
+    let totals = '';
+    const lifeNote = (text) => life.note(text || totals);
     const notes = el('ul.notes');
     life.node.append(notes);
     const p = panel(root, { title: 'Processes', height: '12rem' });
     let seconds = 1;
+    const arrived = el('span');
 
     const metric = (key, title, show) => ({
         key,
@@ -150,7 +143,6 @@ function openHost(root, app, name) {
 
     function tell(answer) {
         const h = answer.hosts[0];
-        const c = answer.coverage;
         const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);
         if (!h) return;
         put(
@@ -160,48 +152,45 @@ function openHost(root, app, name) {
                 : h.ended
                   ? el('span.dim', null, '■ ended ', clock(nsMs(h.last_ns), 1000))
                   : el('b.warn', null, '○ silent since ', clock(nsMs(h.last_ns), 1000)),
-            fact('source', h.source ?? NONE, h.polled ? ' (polled: what is shorter than a sample is not seen)' : ''),
+            fact('source', h.source ?? NONE, h.polled ? ', polled' : ''),
             fact('CPUs', count(h.cpus)),
             fact('processes', count(h.processes)),
-            c ? fact('coverage', el(c.ppm < 1e6 ? 'b.warn' : 'span', null, ppm(c.ppm))) : null,
+            arrived,
             fact('data since', full(nsMs(h.first_ns)).slice(0, 19)),
             fact('agent', h.version ?? NONE),
         );
     }
 
-    function drawLife(answer, series) {
-        const events = answer.events;
+    function drawLife(answer) {
         if (!lifeDrawing) {
             lifeDrawing = plot(life.body, {
                 height: 70,
                 label: 'Starts and ends of processes',
                 onZoom: app.zoom,
                 onBack: () => app.zoom('back'),
-                onHover: (ms) => hover(null)(ms),
+                onHover: (ms) => {
+                    hover(null)(ms);
+                    const at = lifeDrawing.at(ms);
+                    const told = at?.values.map((v) => `${count(v.value)} ${v.label}`).join(', ');
+                    lifeNote(at ? `${clock(at.ms, at.step)}  ${told}` : '');
+                },
             });
         }
-        lifeDrawing.draw({
-            series,
-            hosts: answer.hosts,
-            metric: 'processes',
-            groups: density(events, series),
-            stacked: false,
-            polled: answer.hosts[0]?.polled,
-        });
-        const starts = events.filter((e) => e.kind === 'process_start').length;
-        const own = events.filter((e) => e.kind === 'level' || e.kind === 'source');
-        life.note(
-            `${count(starts)} starts, ${count(events.length - own.length - starts)} ends`,
-            answer.hosts[0]?.polled ? el('span.dim', null, ' (shorter than a sample is not seen here)') : '',
-            answer.more ? el('b.warn', null, `, the first ${count(EVENTS_MAX)} of the range only`) : '',
-        );
+        const d = answer.lifetimes.density;
+        const sum = (list) => list.reduce((a, b) => a + b, 0);
+        const polled = answer.hosts[0]?.polled;
+        totals = `${count(sum(d.starts))} starts, ${count(sum(d.ends))} ends`;
+        if (polled) totals += '; shorter than a sample is not seen here';
+        lifeDrawing.draw({ ...density(d), hosts: answer.hosts, metric: 'processes', stacked: false, polled });
+        lifeNote('');
+    }
+
+    function drawNotes(answer) {
         put(
             notes,
-            own
-                .slice(0, 20)
-                .map((e) =>
-                    el('li', null, el('span.dim', null, clock(e.time_ms, 1000) + ' '), `${e.kind}: ${e.text ?? ''}`),
-                ),
+            answer.events.map((e) =>
+                el('li', null, el('span.dim', null, clock(e.time_ms, 1000) + ' '), `${e.kind}: ${e.text ?? ''}`),
+            ),
         );
     }
 
@@ -217,60 +206,62 @@ function openHost(root, app, name) {
             link({ view: 'losses', host: name }, 'Losses'),
         );
         await ready;
-        const jobs = plots.map((a, i) => {
-            const one = PLOTS[i];
-            return a.load({
-                metric: one.metric,
-                rates: one.rates,
-                params: only,
+        const ask = (i, window) =>
+            plots[i].load({
+                metric: PLOTS[i].metric,
+                rates: PLOTS[i].rates,
+                params: { ...only, ...window },
                 level: (answer) =>
                     i === 0 && answer.hosts[0]?.cpus
                         ? { value: answer.hosts[0].cpus * 100, text: `${answer.hosts[0].cpus} CPUs` }
                         : null,
             });
-        });
-        jobs.push(
-            p.load(
-                (signal) =>
-                    app.ask('top', app.params({ ...only, metric: COLUMNS, group_by: 'image', limit: 500 }), signal),
-                (answer) => {
-                    seconds = Math.max(1e-3, (nsMs(answer.until_ns) - nsMs(answer.since_ns)) / 1000);
-                    t.rows(rowsOf(answer, 'image'));
-                    p.note(`${count(answer.rows.n)} images; Enter shows the processes of one`);
-                    tell(answer);
-                    app.cover(answer);
-                },
-                {
-                    empty: (answer) =>
-                        answer.rows.n
-                            ? null
-                            : answer.hosts.length
-                              ? {
-                                    text: `${name} has no processes in this range.`,
-                                    offers: [
-                                        { text: 'Its newest 15 minutes', run: () => app.set({ t: '-15m', live: '' }) },
-                                    ],
-                                }
-                              : {
-                                    text: `There is no host ${name}.`,
-                                    offers: [{ text: 'Show the fleet', run: () => app.go({ view: '', host: '' }) }],
-                                },
-                },
+        /* The first answer says what range this is; the others are asked for the same one, so that all axes agree. */
+        const first = await ask(0, {});
+        const window = app.sameRange(first);
+        const params = (more) => app.params({ ...only, ...window, ...more });
+        await Promise.all([
+            ...[1, 2, 3].map((i) => ask(i, window)),
+            life.load(
+                (signal) => app.ask('lifetimes', params({ max: 1, buckets: buckets(life.body) }), signal),
+                drawLife,
             ),
-        );
-        const [first] = await Promise.all(jobs);
-        if (first) {
-            await life.load(
-                (signal) =>
-                    app.ask(
-                        'events',
-                        app.params({ ...only, kinds: 'process,level,source', limit: EVENTS_MAX }),
-                        signal,
-                    ),
-                (answer) => drawLife(answer, first.series),
-            );
-        }
+            app.ask('hosts', only).then(tell, ignored),
+            app.ask('events', params({ kinds: 'level,source', limit: 20 })).then(drawNotes, ignored),
+            p.load(
+                (signal) => app.ask('top', params({ metric: COLUMNS, group_by: 'image', limit: 500 }), signal),
+                drawTable,
+                { empty },
+            ),
+        ]);
         selected();
+    }
+
+    /* The panels beside it have said so already. */
+    function ignored(e) {
+        if (!e.code) throw e;
+    }
+
+    function drawTable(answer) {
+        seconds = secondsOf(answer);
+        t.rows(rowsOf(answer, 'image'));
+        p.note(`${count(answer.rows.n)} images; Enter shows the processes of one`);
+        app.cover(answer);
+        const c = answer.coverage;
+        if (c) put(arrived, el('span.k', null, 'coverage'), el(c.ppm < 1e6 ? 'b.warn' : 'span', null, ppm(c.ppm)));
+    }
+
+    function empty(answer) {
+        if (answer.rows.n) return null;
+        return answer.hosts.length
+            ? {
+                  text: `${name} has no processes in this range.`,
+                  offers: [{ text: 'Its newest 15 minutes', run: () => app.set({ t: '-15m', live: '' }) }],
+              }
+            : {
+                  text: `There is no host ${name}.`,
+                  offers: [{ text: 'Show the fleet', run: () => app.go({ view: '', host: '' }) }],
+              };
     }
 
     function selected() {

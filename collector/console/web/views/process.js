@@ -280,6 +280,7 @@ function openProcess(root, app, [host, who]) {
             },
         );
         if (!answer?.rows?.n) return;
+        Object.assign(params, app.sameRange(answer));
         await Promise.all([
             small.load(
                 (signal) =>

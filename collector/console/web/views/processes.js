@@ -7,10 +7,9 @@ import { bytes, count, NONE, percent, rate, title as titleOfMetric, unitOf, valu
 import { icicle } from '../icicle.js';
 import { keys } from '../keys.js';
 import { panel } from '../panel.js';
-import { BY, byOf, keyOf, processPath, rowsOf, titleOf } from '../rows.js';
+import { BY, byOf, keyOf, processPath, rowsOf, secondsOf, titleOf } from '../rows.js';
 import { strip } from '../heat.js';
 import { save, table } from '../table.js';
-import { nsMs } from '../time.js';
 
 const GROUPS = ['image', 'process', 'user', 'host'];
 const MODES = ['area', 'lines', 'heat', 'tree'];
@@ -199,7 +198,7 @@ function open(root, app) {
 
     function drawTable(answer) {
         const state = app.state();
-        seconds = Math.max(1e-3, (nsMs(answer.until_ns) - nsMs(answer.since_ns)) / 1000);
+        seconds = secondsOf(answer);
         t.columns(columns(state.group));
         t.rows(rowsOf(answer, state.group));
         t.select(state.sel || null);
