@@ -1,11 +1,13 @@
 /* What groups of processes used over time: one question `series`, drawn as stacked areas, lines or heat, with the
  * readout of the pointer in its head.
  *
- *   const a = areas(parent, app, {title, height: 160, tools, onSelect: (key | null), onHover: (ms | null)})
+ *   const a = areas(parent, app, {title, height: 160, tools, onSelect: (key | null), onHover: (ms | null),
+ *                                onWindow: (from, to)})
  *   a.load({metric, group: 'image', limit: 12, rates, mode: 'area' | 'lines' | 'heat', params})
  *       asks and draws; resolves to the answer, or null. params: more of the question
  *       level: (answer) → {value, text} | null: a line across        none: (answer) → block: what to say of no values
- *   a.select(key | null)   a.hover(ms | null)   a.answer() → the last one   a.groups() → its groups   a.close()
+ *   a.select(key | null)   a.hover(ms | null)   a.window(from, to)   a.answer() → the last one   a.groups() → its
+ *       groups   a.close()
  *   readout(at, metric, rates, hosts) → nodes that tell a bucket
  *   buckets(node) → how many of them fit on it */
 import { el, put } from './el.js';
@@ -130,7 +132,7 @@ function figures(parent, title, onBucket) {
     };
 }
 
-export function areas(parent, app, { title = '', height = 160, tools = [], onSelect, onHover }) {
+export function areas(parent, app, { title = '', height = 160, tools = [], onSelect, onHover, onWindow }) {
     const numbers = figures(
         () => p.node,
         title,
@@ -170,6 +172,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
             label: `${title}; its figures are in the table that the button figures shows`,
             height,
             onZoom: app.zoom,
+            onWindow,
             onBack: () => app.zoom('back'),
             onHover: (ms) => {
                 hover(ms);
@@ -219,6 +222,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
         answer: () => answer,
         groups: () => groups,
         hover,
+        window: (from, to) => drawing?.window?.(from, to),
         select(key) {
             chosen = key;
             drawing?.select(key);

@@ -142,7 +142,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
     });
     const sizes = new ResizeObserver(draw);
     sizes.observe(box);
-    onScheme(draw);
+    const unscheme = onScheme(draw);
     return {
         draw: (next) => {
             data = next;
@@ -159,6 +159,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
         at: (ms) => (data && ms !== null ? bucketAt(data, ms) : null),
         close: () => {
             sizes.disconnect();
+            unscheme();
             data = null;
         },
     };

@@ -1,7 +1,8 @@
 /* Plots over time: dygraphs for axes, scale and canvas; what is drawn on it, and what did not arrive, is ours. Values
  * and what arrived come from one answer and are kept in one object, so that a plot cannot pair them with another's.
  *
- *   const p = plot(parent, {height: 160, label, onZoom: (from, to), onBack, onHover: (ms | null), onSelect: (key |
+ *   const p = plot(parent, {height: 160, label, onZoom: (from, to), onWindow: (from, to), onBack, onHover: (ms |
+ *       null), onSelect: (key |
  *       null)})
  *   p.draw({series, hosts, metric, groups: [{key, label, name, values, low, high}], stacked, rates, lines, cpus})
  *       groups as of groupsOf (rows.js): arrays of series.n, null where nothing is. stacked: areas, the first at the
@@ -12,7 +13,8 @@
  *   p.window(from, to)    at once, with what is there            p.close()
  *   p.at(ms) → {ms, step, ppm, hosts, asked, values: [{label, value}], total} | null
  *   ready                 a promise: dygraphs has loaded
- *   pointer(node, {timeAt, range, onZoom, onBack, onHover, onClick, brush})     as on every time axis; lanes use it too
+ *   pointer(node, {timeAt, range, onZoom, onWindow, onBack, onHover, onClick, brush})     as on every time axis
+ *       onWindow: while the hand moves; onZoom: when it rests
  *
  * Drag: zoom in. Shift and drag: pan. Wheel: zoom at the pointer (where the page itself scrolls, with Ctrl). Double
  * click: back. */
@@ -36,21 +38,45 @@ export const ready = globalThis.Dygraph
       });
 
 const AXIS_WIDTH = 58;
+const SPAN_MIN_MS = 2; /* what one can zoom to */
 const open = new Set();
 
-export function pointer(node, { timeAt, range, onZoom, onBack, onHover, onClick, brush }) {
+const REST_MS = 250;
+
+export function pointer(node, { timeAt, range, onZoom, onWindow, onBack, onHover, onClick, brush }) {
     let start = null;
+    let resting = 0;
+    let pending = null;
     const local = (event) => event.clientX - node.getBoundingClientRect().left;
+
+    /* Shown at once, asked for when the hand rests. */
+    function move(from, to) {
+        if (!(to - from >= SPAN_MIN_MS)) return;
+        pending = [from, to];
+        onWindow?.(from, to);
+        clearTimeout(resting);
+        resting = setTimeout(() => {
+            pending = null;
+            onZoom(from, to);
+        }, REST_MS);
+    }
+
+    function panned(x) {
+        const by = ((x - start.x) * start.span) / start.px;
+        return [start.range[0] - by, start.range[1] - by];
+    }
 
     node.addEventListener('pointerdown', (event) => {
         if (event.button !== 0) return;
-        start = { x: local(event), pan: event.shiftKey, moved: false, range: range(), y: event.clientY };
+        const x = local(event);
+        start = { x, pan: event.shiftKey, moved: false, range: range(), span: timeAt(x + 100) - timeAt(x), px: 100 };
         node.setPointerCapture(event.pointerId);
     });
     node.addEventListener('pointermove', (event) => {
         const x = local(event);
         if (start && Math.abs(x - start.x) > 4) start.moved = true;
-        if (start?.moved && !start.pan) brush(Math.min(start.x, x), Math.max(start.x, x));
+        if (start?.moved && start.pan) move(...panned(x));
+        else if (start?.moved) brush(Math.min(start.x, x), Math.max(start.x, x));
         else onHover?.(timeAt(x), event);
     });
     node.addEventListener('pointerup', (event) => {
@@ -60,8 +86,7 @@ export function pointer(node, { timeAt, range, onZoom, onBack, onHover, onClick,
         if (!s) return;
         const x = local(event);
         if (!s.moved) onClick?.(event);
-        else if (s.pan) onZoom(s.range[0] - timeAt(x) + timeAt(s.x), s.range[1] - timeAt(x) + timeAt(s.x));
-        else onZoom(timeAt(Math.min(s.x, x)), timeAt(Math.max(s.x, x)));
+        else if (!s.pan) onZoom(timeAt(Math.min(s.x, x)), timeAt(Math.max(s.x, x)));
     });
     node.addEventListener('pointercancel', () => {
         start = null;
@@ -75,9 +100,9 @@ export function pointer(node, { timeAt, range, onZoom, onBack, onHover, onClick,
             if (!event.ctrlKey && document.documentElement.scrollHeight > innerHeight + 1) return;
             event.preventDefault();
             const at = timeAt(local(event));
-            const [from, to] = range();
+            const [from, to] = pending ?? range();
             const factor = event.deltaY > 0 ? 1.25 : 0.8;
-            onZoom(at - (at - from) * factor, at + (to - at) * factor);
+            move(at - (at - from) * factor, at + (to - at) * factor);
         },
         { passive: false },
     );
@@ -102,7 +127,7 @@ export function bucketAt({ series, groups, rates }, ms) {
     };
 }
 
-export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover, onSelect }) {
+export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBack, onHover, onSelect }) {
     const box = el('div.plot', { role: 'img', 'aria-label': label });
     box.style.height = height + 'px';
     parent.append(box);
@@ -154,15 +179,18 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
     const lineOf = (g) => (g.key === null ? REST : ofName(g.name ?? g.key));
     const faded = (g) => chosen !== null && g.key !== chosen;
 
+    const there = (v) => v !== null && v !== undefined;
+    let seen = [0, 0]; /* the buckets in sight */
+
     /* One path for each run of buckets with values: nothing is joined across a gap. */
     function runs(values, visit) {
-        for (let i = 0; i < values.length;) {
-            if (values[i] === null || values[i] === undefined) {
+        for (let i = seen[0]; i < seen[1];) {
+            if (!there(values[i])) {
                 i++;
                 continue;
             }
             let j = i;
-            while (j < values.length && values[j] !== null && values[j] !== undefined) j++;
+            while (j < seen[1] && there(values[j])) j++;
             visit(i, j);
             i = j;
         }
@@ -182,10 +210,28 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         }
     }
 
+    /* Buckets of a pixel or two as columns: quicker than one path with thousands of corners. */
+    function columns(ctx, g, X, Y) {
+        let x = Math.round(X(seen[0]));
+        for (let i = seen[0]; i < seen[1]; i++) {
+            const next = Math.round(X(i + 1));
+            const top = g.top[i];
+            if (there(top) && top > g.base[i]) {
+                const y = Y(top);
+                ctx.fillRect(x, y, next - x, Y(g.base[i]) - y);
+            }
+            x = next;
+        }
+    }
+
     function area(ctx, g, X, Y) {
         const colour = lineOf(g);
         ctx.globalAlpha = faded(g) ? 0.22 : 1;
         ctx.fillStyle = colour.fill;
+        if (X(1) - X(0) < 3) {
+            columns(ctx, g, X, Y);
+            return;
+        }
         runs(g.top, (i, j) => {
             ctx.beginPath();
             ctx.moveTo(X(i), Y(g.base[i]));
@@ -194,7 +240,6 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
             ctx.closePath();
             ctx.fill();
         });
-        if (X(1) - X(0) < 3) return;
         ctx.globalAlpha = faded(g) ? 0.3 : 0.9;
         ctx.lineWidth = 1;
         ctx.strokeStyle = theme().ground;
@@ -251,7 +296,11 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
         const first = g.toDomXCoord(series.t0_ms);
         const wide = (g.toDomXCoord(end()) - first) / Math.max(1, series.n);
         const X = (i) => first + i * wide;
-        const Y = (v) => g.toDomYCoord(v * k);
+        const zero = g.toDomYCoord(0);
+        const unit = (g.toDomYCoord(1) - zero) * k;
+        const Y = (v) => zero + v * unit;
+        const bucket = (x) => Math.max(0, Math.min(series.n, (x - first) / wide));
+        seen = [Math.floor(bucket(where.x)), Math.ceil(bucket(where.x + where.w))];
         ctx.save();
         ctx.beginPath();
         ctx.rect(where.x, where.y, where.w, where.h);
@@ -366,6 +415,10 @@ export function plot(parent, { height = 160, label = '', onZoom, onBack, onHover
             timeAt: (x) => graph.toDataXCoord(x),
             range,
             onZoom: (from, to) => onZoom?.(from, to),
+            onWindow: (from, to) => {
+                self.window(from, to);
+                onWindow?.(from, to);
+            },
             onBack: () => onBack?.(),
             onHover: (ms) => {
                 self.hover(ms);

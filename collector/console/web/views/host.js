@@ -76,12 +76,25 @@ function openHost(root, app, name) {
         for (const a of plots) if (a !== from) a.hover(ms);
         lifeDrawing?.hover(ms);
     };
+    let moved = null;
+    /* The others follow once a frame. */
+    const move = (by, from, to) => {
+        if (!moved) requestAnimationFrame(follow);
+        moved = { by, from, to };
+    };
+    const follow = () => {
+        const { by, from, to } = moved;
+        moved = null;
+        for (const a of plots) if (a !== by) a.window(from, to);
+        if (by !== lifeDrawing) lifeDrawing?.window(from, to);
+    };
     plots = PLOTS.map((one) => {
         const a = areas(root, app, {
             title: one.title,
             height: one.height,
             onSelect: select,
             onHover: (ms) => hover(a)(ms),
+            onWindow: (from, to) => move(a, from, to),
         });
         return a;
     });
@@ -167,6 +180,7 @@ function openHost(root, app, name) {
                 height: 70,
                 label: 'Starts and ends of processes',
                 onZoom: app.zoom,
+                onWindow: (from, to) => move(lifeDrawing, from, to),
                 onBack: () => app.zoom('back'),
                 onHover: (ms) => {
                     hover(null)(ms);

@@ -5,6 +5,7 @@ import { ofName } from '../colour.js';
 import { el, put } from '../el.js';
 import { count, NONE, title as titleOfMetric, value } from '../format.js';
 import { keys } from '../keys.js';
+import { mark } from '../marks.js';
 import { panel } from '../panel.js';
 import { plot, ready } from '../plot.js';
 import { byOf, processPath, rowsOf } from '../rows.js';
@@ -98,7 +99,12 @@ function openProcess(root, app, [host, who]) {
         const life = info.end_ns ? short(nsMs(info.end_ns) - nsMs(info.start_ns)) : null;
         const pin = el(
             'button',
-            { type: 'button', title: 'Compare with another (.)', onclick: () => app.mark?.() },
+            {
+                type: 'button',
+                title: 'Compare with another (.)',
+                onclick: () =>
+                    app.say(`Marked ${mark({ ...app.state(), name: info.name }, app.now())}; d compares with it.`),
+            },
             'pin for compare',
         );
         put(
@@ -121,7 +127,7 @@ function openProcess(root, app, [host, who]) {
                 fact('user', info.user ?? NONE),
                 fact('CPU from', info.cpu_time_origin ?? NONE),
                 fact('host', el('a', { href: app.link({ view: 'h', args: [host] }) }, host)),
-                app.mark ? pin : null,
+                pin,
             ),
             el(
                 'p.command',
@@ -169,6 +175,9 @@ function openProcess(root, app, [host, who]) {
             height: 84,
             label: titleOfMetric(m),
             onZoom: app.zoom,
+            onWindow: (from, to) => {
+                for (const other of drawings) if (other !== d) other.window(from, to);
+            },
             onBack: () => app.zoom('back'),
             onHover: (ms) => hover(ms),
         });
