@@ -109,13 +109,13 @@ static enum err keep_program(struct proc_inst *p, const char *name, size_t n)
 static enum err read_image(struct proc_table *t, struct proc_inst *p, bool *seen)
 {
     static const char deleted[] = " (deleted)";
-    char path[32], target[PATH_MAX], text[MODEL_TEXT_MAX];
+    char path[PROC_PATH_MAX], target[PATH_MAX], text[MODEL_TEXT_MAX];
     const char *name;
     size_t name_n, n;
     ssize_t got;
     enum err e;
 
-    snprintf(path, sizeof path, "%u/exe", p->id.pid);
+    proc_host_path(path, p->id.pid, "exe");
     got = readlinkat(t->host->root, path, target, sizeof target);
     if (got < 0 && errno == EACCES) {
         count_denied(t, ERR_ACCESS);
@@ -201,6 +201,9 @@ void proc_attr_copy(struct proc_inst *p, const struct proc_inst *from)
     memcpy(p->comm, from->comm, from->comm_n);
     p->comm_n = from->comm_n;
     p->stale = from->stale || !p->program || !p->command_line;
+    p->session_id = from->session_id;
+    p->have |= from->have & INFO_SESSION;
+    p->kernel_thread = from->kernel_thread;
     p->start_code = from->start_code;
     p->start_stack = from->start_stack;
 }

@@ -23,8 +23,8 @@ void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t 
  */
 void proc_attr_name(struct proc_inst *p, const char *name, size_t n);
 
-/* Name, program, image and command line as another process's, as far as memory allows, until its
- * stat shows exec; or, but for the name, unknown again. */
+/* Name, program, image, command line and session as another process's, as far as memory allows,
+ * until its stat shows exec; or, but for the name, unknown again. */
 void proc_attr_copy(struct proc_inst *p, const struct proc_inst *from);
 void proc_attr_forget_text(struct proc_inst *p);
 

@@ -15,6 +15,8 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
+#define PID_MAX (1U << 22) /* of Linux; larger ones do not fit into a clock's number */
+
 static enum err from_errno(void)
 {
     switch (errno) {
@@ -69,31 +71,6 @@ static bool fd_dir_has_count(int root)
     return fstatat(root, "self/fd", &st, 0) == 0 && st.st_size > 0;
 }
 
-static bool counts_turns(struct proc_host *h)
-{
-    char buf[128];
-    struct proc_turns turns;
-    size_t n;
-
-    return proc_host_read(h, (uint32_t)getpid(), "schedstat", buf, sizeof buf, &n) == ERR_OK &&
-           proc_text_schedstat(&turns, buf, n) == ERR_OK && turns.turns > 0;
-}
-
-/* CPUs without a tick (nohz_full) charge a thread when it leaves them. */
-static bool clocks_tick(void)
-{
-    int fd = open("/sys/devices/system/cpu/nohz_full", O_RDONLY | O_CLOEXEC);
-    char text[16] = "";
-    uint64_t run_ns;
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-
-    if (fd >= 0) {
-        close(fd);
-    }
-    return (fd < 0 || (n > 0 && (text[0] == '\n' || strncmp(text, "(null)", 6) == 0))) &&
-           proc_host_cpu((uint32_t)getpid(), &run_ns) == ERR_OK;
-}
-
 enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg *why)
 {
     memset(h, 0, sizeof *h);
@@ -113,8 +90,6 @@ enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg
     h->boot_wall_ns = h->mono_to_wall_ns - h->mono_to_boot_ns;
     h->fds_left = descriptor_budget();
     h->fd_dir_has_count = fd_dir_has_count(h->root);
-    h->counts_turns = counts_turns(h);
-    h->clocks_tick = clocks_tick();
     return ERR_OK;
 }
 
@@ -143,13 +118,29 @@ uint64_t proc_host_ticks_at(const struct proc_host *h, int64_t mono_ns)
     return boot_ns > 0 ? (uint64_t)(boot_ns / h->tick_ns) : 0;
 }
 
+void proc_host_path(char out[PROC_PATH_MAX], uint32_t pid, const char *file)
+{
+    char digits[10], *d = digits + sizeof digits;
+    size_t file_n = strnlen(file, PROC_PATH_MAX - sizeof digits - 2), n;
+
+    do {
+        *--d = (char)('0' + pid % 10);
+        pid /= 10;
+    } while (pid);
+    n = (size_t)(digits + sizeof digits - d);
+    memcpy(out, d, n);
+    out[n] = '/';
+    memcpy(out + n + 1, file, file_n);
+    out[n + 1 + file_n] = '\0';
+}
+
 enum err proc_host_open_file(const struct proc_host *h, int *fd, uint32_t pid, const char *file,
                              int flags)
 {
-    char path[80];
+    char path[PROC_PATH_MAX];
     int f;
 
-    snprintf(path, sizeof path, "%u/%s", pid, file);
+    proc_host_path(path, pid, file);
     f = openat(h->root, path, flags | O_CLOEXEC);
     if (f < 0) {
         return from_errno();
@@ -233,7 +224,7 @@ enum err proc_host_cpu(uint32_t pid, uint64_t *run_ns)
     clockid_t all_threads = (clockid_t)(~pid << 3 | 2); /* as clock_getcpuclockid makes it */
     struct timespec t;
 
-    if (clock_gettime(all_threads, &t) != 0) {
+    if (pid > PID_MAX || clock_gettime(all_threads, &t) != 0) {
         return ERR_NOTFOUND;
     }
     *run_ns = (uint64_t)t.tv_sec * CLK_S + (uint64_t)t.tv_nsec;

@@ -31,8 +31,6 @@ struct proc_host {
     int64_t boot_wall_ns; /* UTC of the start of the system, fixed at open */
     int64_t mono_to_wall_ns, mono_to_boot_ns;
     size_t fds_left;       /* descriptors that may still be kept */
-    bool counts_turns;     /* schedstat is kept: it shows whether a thread has had a CPU */
-    bool clocks_tick;      /* CPU time of others is at most PROC_TICK_NS old */
     bool every_file;       /* read in full whatever it shows: to measure, and to compare */
     bool fd_dir_has_count; /* since 6.2 the size of /proc/PID/fd is its number of entries */
     struct proc_counts counts;
@@ -51,6 +49,10 @@ void proc_host_clocks(struct proc_host *h);
 /* A start in ticks as UTC, and the ticks of a monotonic moment. */
 int64_t proc_host_create_ns(const struct proc_host *h, uint64_t start_ticks);
 uint64_t proc_host_ticks_at(const struct proc_host *h, int64_t mono_ns);
+
+/* "PID/file", without printf, which costs as much as it takes the kernel to find the file. */
+#define PROC_PATH_MAX 64
+void proc_host_path(char out[PROC_PATH_MAX], uint32_t pid, const char *file);
 
 /* Opens a file or directory of process pid; the caller closes *fd. Errors: as proc_host_read. */
 NODISCARD enum err proc_host_open_file(const struct proc_host *h, int *fd, uint32_t pid,
@@ -71,9 +73,9 @@ NODISCARD enum err proc_host_keep(struct proc_host *h, int *fd, uint32_t pid, co
                                   int flags);
 void proc_host_release(struct proc_host *h, int *fd);
 
-/* Time process pid, all of its threads together, has had a CPU. Anybody may ask, and it costs half
- * of what one thread's schedstat does. A thread that has a CPU is charged at every tick of the
- * scheduler: *run_ns may be PROC_TICK_NS old. Errors: ERR_NOTFOUND (it has ended) */
+/* Time process pid, all of its threads together, has had a CPU. Anybody may ask, and it costs a
+ * quarter of what one thread's schedstat does. A thread that has a CPU is charged at every tick of
+ * the scheduler: *run_ns may be PROC_TICK_NS old. Errors: ERR_NOTFOUND (it has ended) */
 NODISCARD enum err proc_host_cpu(uint32_t pid, uint64_t *run_ns);
 
 /* Account name of a user, its number as text where there is none. Borrowed until the next call. */

@@ -77,8 +77,9 @@ enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, struct proc
     memset(p, 0, sizeof *p);
     p->id = id;
     p->phase = PROC_ALIVE;
+    p->start_known = true;
     p->stat_fd = p->status_fd = p->io_fd = p->fd_fd = p->task_fd = -1;
-    p->quiet.sched_fd = p->quiet.statm_fd = -1;
+    p->quiet.statm_fd = -1;
     p->threads_changed = true;
     p->info_version = (uint64_t)++t->added << 32 | 1;
     p->next = *bucket;
@@ -87,20 +88,26 @@ enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, struct proc
     return ERR_OK;
 }
 
-void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p)
+static void release_threads(struct proc_table *t, struct proc_inst *p)
 {
     for (size_t i = 0; i < p->n_threads; i++) {
         proc_host_release(t->host, &p->threads[i].stat_fd);
         proc_host_release(t->host, &p->threads[i].sched_fd);
     }
+    proc_host_release(t->host, &p->task_fd);
+}
+
+void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p)
+{
+    release_threads(t, p);
     mem_free(p->threads);
     p->threads = NULL;
     p->n_threads = p->cap_threads = 0;
-    proc_host_release(t->host, &p->task_fd);
 }
 
 void proc_inst_release(struct proc_table *t, struct proc_inst *p)
 {
+    release_threads(t, p);
     proc_host_release(t->host, &p->stat_fd);
     proc_host_release(t->host, &p->status_fd);
     proc_host_release(t->host, &p->io_fd);
@@ -117,7 +124,6 @@ void proc_inst_remove(struct proc_table *t, struct proc_inst *p)
     *at = p->next;
     proc_inst_drop_threads(t, p);
     proc_inst_release(t, p);
-    proc_host_release(t->host, &p->quiet.sched_fd);
     proc_host_release(t->host, &p->quiet.statm_fd);
     mem_free(p->program);
     mem_free(p->image);

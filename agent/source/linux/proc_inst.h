@@ -42,9 +42,8 @@ struct proc_thread {
     unsigned still; /* looks since it ran */
     char state;     /* as in stat; 0 = not read yet */
     bool known, seen;
-    bool looked; /* turns are of this row already: */
-    bool ran;    /* time on a CPU has grown, */
-    bool moved;  /* or it may have had a CPU since state was read */
+    bool ran;   /* since the last look: time on a CPU has grown, */
+    bool moved; /* or it may have had a CPU since state was read */
 };
 
 #define PROC_COLUMNS 32 /* of a row, at most */
@@ -59,9 +58,8 @@ struct proc_marks {
 /* The last row that was read in full, and what shows that nothing has changed since: proc_quiet.h.
  */
 struct proc_quiet {
-    int sched_fd, statm_fd;  /* kept descriptors, -1 = closed */
-    struct proc_turns turns; /* of the main thread, if it is the only one, */
-    uint64_t run_ns;         /* and CPU time, both read before that row; 0 = not known */
+    int statm_fd;    /* kept descriptor, -1 = closed */
+    uint64_t run_ns; /* CPU time, read before that row; 0 = not known */
     struct proc_marks marks;
     bool marked;
     bool kept;
@@ -77,11 +75,12 @@ struct proc_inst {
     enum proc_phase phase;
     int64_t deadline_ns; /* waiting, dying: monotonic */
     bool by_event;       /* its start was seen, so its sums are complete */
+    bool start_known;    /* id.start is that of its stat */
     bool kernel_thread;
     bool io_denied;
     bool stale;               /* attributes must be read again */
     bool sampled;             /* has had a row */
-    bool ran;                 /* since the row before: the next one will be read in full, too */
+    bool ran;                 /* before the last row, after the one before */
     uint64_t tick;            /* number of the last list it was in */
     int64_t missing_since_ns; /* monotonic; 0 = it was in the last list */
 
@@ -121,6 +120,7 @@ struct proc_inst {
     uint32_t exit_status;
     int64_t exit_mono_ns;
     struct proc_sums sums; /* of ended threads */
+    uint64_t end_run_ns;   /* CPU time after its last record; 0 = not known */
     bool last_stat_known, last_io_known;
     struct proc_stat last_stat;
     struct proc_io last_io;
@@ -149,7 +149,7 @@ NODISCARD enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, s
 /* Forgets an instance; it must not be in a queue any more. */
 void proc_inst_remove(struct proc_table *t, struct proc_inst *p);
 
-/* Closes the descriptors a row that is read in full needs. */
+/* Closes the descriptors that only a row read in full needs. */
 void proc_inst_release(struct proc_table *t, struct proc_inst *p);
 
 /* Closes what is kept of threads. */

@@ -7,13 +7,13 @@
 #include "common/base/clk.h"
 
 #define EXEC_GRACE_NS   (100 * CLK_MS)
-#define RECORD_GRACE_NS (50 * CLK_MS)
+#define RECORD_GRACE_NS (100 * CLK_MS)
 #define END_MAX_NS      (10 * CLK_S) /* between the record of a process and its end */
 
 void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sink sink,
                     bool records)
 {
-    *l = (struct proc_life){.table = t, .sink = sink, .records = records};
+    *l = (struct proc_life){.table = t, .sink = sink, .records = records, .until_ns = INT64_MAX};
     TAILQ_INIT(&l->waiting);
     TAILQ_INIT(&l->dying);
 }
@@ -22,9 +22,8 @@ void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sin
 
 static void tell(struct proc_life *l, struct event *ev, int64_t mono_ns)
 {
-    if (mono_ns < l->last_mono_ns) {
-        mono_ns = l->last_mono_ns;
-    }
+    mono_ns = mono_ns < l->until_ns ? mono_ns : l->until_ns;
+    mono_ns = mono_ns > l->last_mono_ns ? mono_ns : l->last_mono_ns;
     l->last_mono_ns = mono_ns;
     ev->mono_ns = mono_ns;
     ev->pid = ev->tid = EVENT_NO_ID;
@@ -61,11 +60,12 @@ static void put_total(struct ev_proc *ev, int64_t *totals, unsigned id, uint64_t
 static void put_times(const struct proc_host *h, const struct proc_inst *p,
                       const struct proc_sums *s, struct ev_proc *ev, int64_t *totals)
 {
-    /* Giving its memory back takes time after the record was made; stat has it. */
+    /* Giving its memory back takes time after the record was made; stat and clock have it. */
     uint64_t at_end_ns =
-        p->last_stat_known
-            ? (p->last_stat.user_ticks + p->last_stat.kernel_ticks) * (uint64_t)h->tick_ns
-            : 0;
+        more(p->end_run_ns,
+             p->last_stat_known
+                 ? (p->last_stat.user_ticks + p->last_stat.kernel_ticks) * (uint64_t)h->tick_ns
+                 : 0);
     uint64_t ticked = s->user_ns + s->kernel_ns;
     uint64_t run = more(s->run_ns ? s->run_ns : ticked, more(p->seen.run_ns, at_end_ns));
     uint64_t user = ticked ? (uint64_t)((double)run * ((double)s->user_ns / (double)ticked)) : 0;
@@ -156,8 +156,11 @@ static void tell_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
     } else if (p->phase == PROC_DYING) {
         TAILQ_REMOVE(&l->dying, p, queue);
     }
+    /* Once more: now it has ended altogether, but its parent may not have taken note. */
     if (p->last_stat_known) {
-        proc_read_last(l->table, p); /* once more: now it has ended altogether */
+        proc_read_last(l->table, p, true);
+    } else if (p->last_record && now_ns - p->exit_mono_ns < 2 * RECORD_GRACE_NS) {
+        err_ignore(proc_host_cpu(p->id.pid, &p->end_run_ns));
     }
     proc_inst_info(h, p, info);
     info->have |= INFO_EXITED | INFO_EXIT_TIME;
@@ -201,8 +204,28 @@ static void inherit(struct proc_table *t, struct proc_inst *p, const struct proc
     proc_attr_copy(p, parent);
 }
 
-static enum err begin(struct proc_life *l, struct proc_id id, const struct proc_stat *st,
-                      uint32_t parent_pid, int64_t now_ns, struct proc_inst **out)
+/* Reads stat, which has the exact start; that of the fork's message is a moment later. False: it is
+ * gone. */
+static bool look(struct proc_life *l, struct proc_inst *p)
+{
+    struct proc_stat st;
+
+    if (proc_read_stat(l->table, p->id.pid, &st) != ERR_OK) {
+        return false;
+    }
+    if (!p->start_known && st.start_ticks <= p->id.start + 1 && st.start_ticks + 2 >= p->id.start) {
+        p->id.start = st.start_ticks;
+        p->start_known = true;
+    }
+    if (st.start_ticks != p->id.start) {
+        return false;
+    }
+    proc_attr_stat(l->table, p, &st);
+    return true;
+}
+
+static enum err begin(struct proc_life *l, struct proc_id id, uint32_t parent_pid, int64_t now_ns,
+                      struct proc_inst **out)
 {
     struct proc_inst *parent = proc_inst_find(l->table, parent_pid);
     struct proc_inst *p;
@@ -215,24 +238,32 @@ static enum err begin(struct proc_life *l, struct proc_id id, const struct proc_
     p->by_event = true;
     p->live_threads = 1;
     p->all_threads = 1;
+    if (parent && !parent->start_known) {
+        (void)look(l, parent); /* its start is in what is told of p */
+    }
     proc_attr_parent(l->table, p, parent_pid);
     if (parent) {
         inherit(l->table, p, parent);
-    }
-    if (st) {
-        proc_attr_stat(l->table, p, st);
     }
     queue_at(&l->waiting, p, PROC_WAITING, clk_add(now_ns, EXEC_GRACE_NS));
     *out = p;
     return ERR_OK;
 }
 
+/* Whether the process known by this number is the one forked at `ticks`: met in a list already. */
+static bool is_same(struct proc_life *l, const struct proc_inst *p, uint64_t ticks)
+{
+    struct proc_stat st;
+
+    return p->id.start + 2 >= ticks ||
+           (proc_read_stat(l->table, p->id.pid, &st) == ERR_OK && st.start_ticks == p->id.start);
+}
+
+/* Its files are left for later: mostly exec follows at once. */
 static void on_fork(struct proc_life *l, const struct proc_net_event *ev)
 {
     struct proc_inst *p = proc_inst_find(l->table, ev->pid);
     uint64_t ticks = proc_host_ticks_at(l->table->host, ev->mono_ns);
-    struct proc_stat st;
-    bool known;
 
     if (ev->tid != ev->pid) {
         if (p) {
@@ -242,19 +273,15 @@ static void on_fork(struct proc_life *l, const struct proc_net_event *ev)
         }
         return;
     }
-    known = proc_read_stat(l->table, ev->pid, &st) == ERR_OK;
     if (p) {
-        /* Met in a list already? The stamp is taken a moment after the start. */
-        if (p->id.start == (known ? st.start_ticks : ticks) || p->id.start + 2 >= ticks) {
+        if (is_same(l, p, ticks)) {
             return;
         }
         proc_life_vanished(l, p, l->now_ns);
     }
-    if (known && st.start_ticks > ticks + 1) {
-        known = false; /* not the process that was forked here, but a later one of that number */
+    if (begin(l, (struct proc_id){ev->pid, ticks}, ev->parent_pid, ev->mono_ns, &p) == ERR_OK) {
+        p->start_known = false;
     }
-    err_ignore(begin(l, (struct proc_id){ev->pid, known ? st.start_ticks : ticks},
-                     known ? &st : NULL, ev->parent_pid, ev->mono_ns, &p));
 }
 
 enum err proc_life_met(struct proc_life *l, uint32_t pid, int64_t now_ns, struct proc_inst **out)
@@ -265,19 +292,18 @@ enum err proc_life_met(struct proc_life *l, uint32_t pid, int64_t now_ns, struct
     if (e) {
         return e;
     }
-    return begin(l, (struct proc_id){pid, st.start_ticks}, &st, st.parent, now_ns, out);
+    e = begin(l, (struct proc_id){pid, st.start_ticks}, st.parent, now_ns, out);
+    if (!e) {
+        proc_attr_stat(l->table, *out, &st);
+    }
+    return e;
 }
 
-/* False: it is gone. */
+/* The same, and program, image and command line. */
 static bool refresh(struct proc_life *l, struct proc_inst *p)
 {
-    struct proc_stat st;
-    bool there =
-        proc_read_stat(l->table, p->id.pid, &st) == ERR_OK && st.start_ticks == p->id.start;
+    bool there = look(l, p);
 
-    if (there) {
-        proc_attr_stat(l->table, p, &st);
-    }
     /* Without memory the text stays absent; the next row tries again. */
     err_ignore(proc_attr_refresh(l->table, p));
     return there;
@@ -369,15 +395,19 @@ static void take_leader(struct proc_life *l, struct proc_inst *p, const struct p
     }
 }
 
-static void take_last(struct proc_life *l, struct proc_inst *p)
+/* Its records have everything but operations, so stat is read only where one is missing; and where
+ * `ended`, as then its number may be another's by now. */
+static void take_last(struct proc_life *l, struct proc_inst *p, bool ended)
 {
+    bool by_records = p->by_event && p->records >= p->all_threads && !ended;
+
     p->last_record = true;
-    proc_read_last(l->table, p);
+    proc_read_last(l->table, p, !by_records);
     if (p->exit_mono_ns == 0) {
         p->exit_mono_ns = l->now_ns; /* its end event, with the exact time, is on its way */
     }
     if (p->phase == PROC_WAITING) {
-        if (p->last_stat_known) { /* its stat says no more than that it is ending */
+        if (by_records || p->last_stat_known) { /* its stat says no more than that it is ending */
             err_ignore(proc_attr_refresh(l->table, p));
         }
         tell_start(l, p, p->exit_mono_ns);
@@ -420,7 +450,7 @@ enum proc_took proc_life_task(struct proc_life *l, const struct proc_net_task *t
         take_leader(l, p, task);
     }
     if (task->last && !p->last_record) {
-        take_last(l, p);
+        take_last(l, p, ended);
     }
     settle(l, p);
     return ended ? PROC_TOOK_ENDED : PROC_TOOK;
@@ -428,12 +458,9 @@ enum proc_took proc_life_task(struct proc_life *l, const struct proc_net_task *t
 
 /* On a busy machine the way out takes longer than the grace: who is told to have ended while it is
  * still listed would be met again, as one more start. */
-static bool still_ending(struct proc_life *l, const struct proc_inst *p, int64_t now_ns)
+static bool still_ending(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
 {
-    struct proc_stat st;
-
-    return now_ns - p->exit_mono_ns < END_MAX_NS &&
-           proc_read_stat(l->table, p->id.pid, &st) == ERR_OK && st.start_ticks == p->id.start;
+    return now_ns - p->exit_mono_ns < END_MAX_NS && look(l, p);
 }
 
 void proc_life_due(struct proc_life *l, int64_t now_ns)

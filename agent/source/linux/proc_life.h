@@ -2,7 +2,7 @@
  * every ended thread become one start and one stop per process.
  *
  *   fork ──► waiting ──exec, or 100 ms without──► alive ──last thread ends──► dying ──► (forgotten)
- *              │                start told            ▲        records may still come, ≤ 50 ms │
+ *              │                start told            ▲        records may still come, ≤ 100 ms│
  *              └──ends first: start told, then stop──┘                             stop told ◄─┘
  *
  * A start is told late because a process bears its parent's name until exec; an exec after that is
@@ -22,6 +22,7 @@ struct proc_life {
     struct proc_inst_queue waiting, dying;
     int64_t now_ns;       /* monotonic; set by the caller before it hands messages in */
     int64_t last_mono_ns; /* of the last fact or table; they never go back */
+    int64_t until_ns;     /* no fact is later: the time of the table that is read, else INT64_MAX */
 };
 
 void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sink sink,

@@ -19,13 +19,11 @@
 #include "agent/source/linux/proc_linux.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/source/linux/proc_attr.h"
@@ -56,8 +54,6 @@ struct proc_linux {
     struct snap_row *rows;
     struct proc_inst **owners; /* of the rows */
     size_t n_rows;
-    uint32_t *resting; /* rows for which proc_read_end is due */
-    size_t n_resting;
     bool capped; /* the present table lacks processes */
 };
 
@@ -137,10 +133,9 @@ static enum err read_one(struct proc_linux *s, uint32_t pid)
     struct snap_row *row = &s->rows[s->n_rows];
     struct proc_inst *p = proc_inst_find(&s->table, pid);
     enum err e = p ? ERR_OK : meet(s, pid, &p);
-    bool done = true;
 
     if (!e && p->phase == PROC_ALIVE) {
-        e = proc_read_begin(&s->table, p, &s->switches, row, &done);
+        e = proc_read_row(&s->table, p, &s->switches, row);
         if (e == ERR_EXISTS) {
             e = replace(s, &p, pid, row);
         }
@@ -151,9 +146,6 @@ static enum err read_one(struct proc_linux *s, uint32_t pid)
     p->tick = s->tick;
     p->missing_since_ns = 0;
     if (p->phase == PROC_ALIVE) {
-        if (!done) {
-            s->resting[s->n_resting++] = (uint32_t)s->n_rows;
-        }
         s->owners[s->n_rows++] = p;
         s->host.counts.in++;
     }
@@ -173,44 +165,9 @@ static void count_failure(struct proc_linux *s, uint32_t pid, enum err e)
     }
 }
 
-static void drain_now_and_then(struct proc_linux *s, size_t i)
+static void read_all(struct proc_linux *s)
 {
-    if (i % DRAIN_EVERY == DRAIN_EVERY - 1) {
-        drain(s);
-    }
-}
-
-/* The second step of those that seem to rest. */
-static void end_rows(struct proc_linux *s, int64_t table_ns)
-{
-    bool late = false;
-
-    for (size_t i = 0; i < s->n_resting; i++) {
-        struct snap_row *row = &s->rows[s->resting[i]];
-        struct proc_inst **p = &s->owners[s->resting[i]];
-        uint32_t pid = row->info.id.pid;
-        enum err e = ERR_OK;
-
-        late = late || os_mono_ns() - table_ns >= PROC_TICK_NS;
-        if ((*p)->phase == PROC_ALIVE && proc_id_eq((*p)->id, row->info.id)) {
-            e = proc_read_end(&s->table, *p, &s->switches, late, row);
-        }
-        if (e == ERR_EXISTS) {
-            e = replace(s, p, pid, row);
-        }
-        if (e) {
-            s->host.counts.gone += e == ERR_NOTFOUND;
-            count_failure(s, pid, e);
-            (*p)->tick = s->tick - 1; /* as if it had not been listed */
-            *p = NULL;
-        }
-        drain_now_and_then(s, i);
-    }
-}
-
-static void read_all(struct proc_linux *s, int64_t table_ns)
-{
-    s->n_rows = s->n_resting = 0;
+    s->n_rows = 0;
     for (size_t i = 0; i < s->pids.n; i++) {
         uint32_t pid = s->pids.all[i];
         enum err e = read_one(s, pid);
@@ -221,9 +178,10 @@ static void read_all(struct proc_linux *s, int64_t table_ns)
             proc_pids_remove(&s->pids, i);
         }
         count_failure(s, pid, e);
-        drain_now_and_then(s, i);
+        if (i % DRAIN_EVERY == DRAIN_EVERY - 1) {
+            drain(s);
+        }
     }
-    end_rows(s, table_ns);
 }
 
 /* Takes out of the rows whoever has ended since its row was read. */
@@ -234,7 +192,7 @@ static void drop_ended(struct proc_linux *s)
     for (size_t i = 0; i < s->n_rows; i++) {
         const struct proc_inst *p = s->owners[i];
 
-        if (!p || p->phase != PROC_ALIVE || !proc_id_eq(p->id, s->rows[i].info.id)) {
+        if (p->phase != PROC_ALIVE || !proc_id_eq(p->id, s->rows[i].info.id)) {
             s->host.counts.ended++;
             continue;
         }
@@ -285,22 +243,26 @@ static enum err take_table(struct proc_linux *s)
 
     s->tick++;
     proc_host_clocks(&s->host);
+    /* Before the first process is read: that is the same distance from table to table, whatever is
+     * told meanwhile, so that shares of a CPU are right. */
     snap.mono_ns = os_mono_ns();
+    if (snap.mono_ns < s->life.last_mono_ns) {
+        snap.mono_ns = s->life.last_mono_ns;
+    }
+    s->life.until_ns = snap.mono_ns;
     e = proc_pids_look(&s->pids);
     if (e) {
         return e;
     }
     s->capped = s->pids.capped;
     drain(s);
-    read_all(s, snap.mono_ns);
+    read_all(s);
     drain(s);
     drop_ended(s);
     doubt = drop_vanished(s, snap.mono_ns);
-    if (snap.mono_ns < s->life.last_mono_ns) {
-        snap.mono_ns = s->life.last_mono_ns; /* facts were told while reading */
-    }
     snap.wall_ns = snap.mono_ns + s->host.mono_to_wall_ns;
     s->life.last_mono_ns = snap.mono_ns;
+    s->life.until_ns = INT64_MAX;
     snap.rows = s->rows;
     snap.n_rows = s->n_rows;
     snap.complete = !s->capped && !doubt;
@@ -311,31 +273,6 @@ static enum err take_table(struct proc_linux *s)
 }
 
 /* -- source -- */
-
-/* Waits for a message, for stop or until the moment; *stopped tells. */
-static enum err wait_until(struct proc_linux *s, int64_t mono_ns, bool *stopped)
-{
-    struct pollfd fds[3] = {{.fd = s->stop_fd, .events = POLLIN}};
-    int64_t left = mono_ns - os_mono_ns();
-    struct timespec t;
-    nfds_t n = 1;
-    int of_sock[2];
-
-    if (s->sock) {
-        size_t n_sock = proc_sock_fds(s->sock, of_sock);
-
-        for (size_t i = 0; i < n_sock; i++) {
-            fds[n++] = (struct pollfd){.fd = of_sock[i], .events = POLLIN};
-        }
-    }
-    left = left < 0 ? 0 : left;
-    t = (struct timespec){left / CLK_S, left % CLK_S};
-    if (ppoll(fds, n, &t, NULL) < 0 && errno != EINTR) {
-        return ERR_IO;
-    }
-    *stopped = (fds[0].revents & POLLIN) != 0;
-    return ERR_OK;
-}
 
 static int64_t wanted(int64_t pace_ns, int64_t conf_ns)
 {
@@ -393,7 +330,9 @@ static enum err run(struct source *base)
             next_ns = next_on_grid(next_ns, now_ns, wanted(pace->tick_ns, s->conf.period_ns));
         }
         next_ns = next_ns < table_ns ? next_ns : table_ns;
-        e = wait_until(s, due_ns < next_ns ? due_ns : next_ns, &stopped);
+        due_ns = due_ns < next_ns ? due_ns : next_ns;
+        due_ns = due_ns < now_ns + CLK_S ? due_ns - now_ns : CLK_S;
+        e = proc_sock_wait(s->sock, s->stop_fd, due_ns > 0 ? due_ns : 0, &stopped);
         if (e) {
             return e;
         }
@@ -445,7 +384,6 @@ static void close_source(struct source *base)
     }
     mem_free(s->rows);
     mem_free(s->owners);
-    mem_free(s->resting);
     mem_free(s);
 }
 
@@ -500,8 +438,7 @@ static enum err open_parts(struct proc_linux *s, struct errmsg *why)
     s->host.every_file = s->conf.every_file;
     s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
     s->owners = mem_array(s->conf.processes_max, sizeof *s->owners);
-    s->resting = mem_array(s->conf.processes_max, sizeof *s->resting);
-    if (!s->rows || !s->owners || !s->resting) {
+    if (!s->rows || !s->owners) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     e = proc_inst_init(&s->table, &s->host, s->conf.processes_max);

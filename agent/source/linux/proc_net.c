@@ -40,6 +40,24 @@
 #define EVENT_UID  0x4U
 #define EVENT_EXIT 0x80000000U
 
+/* Of a connector's message: where what happened stands, and of a fork the child's thread, its
+ * process behind it. */
+#define WHAT_AT      36
+#define CHILD_TID_AT 60
+
+static struct sock_filter bell[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, WHAT_AT), /* big endian */
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __builtin_bswap32(EVENT_EXEC), 5, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __builtin_bswap32(EVENT_FORK), 0, 5),
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, CHILD_TID_AT),
+    BPF_STMT(BPF_MISC | BPF_TAX, 0),
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, CHILD_TID_AT + 4),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+    BPF_STMT(BPF_RET | BPF_K, 0),
+};
+const struct sock_fprog proc_net_bell = {sizeof bell / sizeof *bell, bell};
+
 enum err proc_net_next(struct cur *packet, struct proc_net_msg *out)
 {
     struct cur c = *packet;

@@ -6,6 +6,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_NET_H
 #define PROCFLEET_AGENT_SOURCE_LINUX_PROC_NET_H
 
+#include <linux/filter.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,6 +47,9 @@ NODISCARD enum err proc_net_event(struct proc_net_event *out, const struct proc_
  * PROC_NET_REQUEST_MAX. */
 #define PROC_NET_REQUEST_MAX 192
 size_t proc_net_listen(uint8_t out[PROC_NET_REQUEST_MAX], bool on, uint32_t token);
+
+/* Lets through forks of processes and execs alone. */
+extern const struct sock_fprog proc_net_bell;
 
 /* -- taskstats -- */
 

@@ -187,7 +187,7 @@ static enum err count_entries(struct proc_table *t, uint32_t pid, uint64_t *coun
  * that, so it works for other users' processes as well. */
 static enum err count_handles(struct proc_table *t, struct proc_inst *p, uint64_t *count)
 {
-    char path[32];
+    char path[PROC_PATH_MAX];
     struct stat st;
 
     if (!t->host->fd_dir_has_count) {
@@ -199,7 +199,7 @@ static enum err count_handles(struct proc_table *t, struct proc_inst *p, uint64_
             return ERR_NOTFOUND;
         }
     } else {
-        snprintf(path, sizeof path, "%u/fd", p->id.pid);
+        proc_host_path(path, p->id.pid, "fd");
         if (fstatat(t->host->root, path, &st, 0) != 0) {
             return ERR_NOTFOUND;
         }
@@ -355,45 +355,31 @@ static enum err read_full(struct proc_table *t, struct proc_inst *p, const struc
     return ERR_OK;
 }
 
-enum err proc_read_begin(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
-                         struct snap_row *row, bool *done)
+enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
+                       struct snap_row *row)
 {
-    *done = !proc_quiet_begin(t, p, row);
-    if (*done) {
+    if (!proc_quiet_again(t, p, row)) {
         return read_full(t, p, sw, row);
     }
     proc_inst_row(t->host, p, row);
     return ERR_OK;
 }
 
-enum err proc_read_end(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
-                       bool late, struct snap_row *row)
-{
-    return proc_quiet_end(t, p, late) ? ERR_OK : read_full(t, p, sw, row);
-}
-
-enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
-                       struct snap_row *row)
-{
-    bool done;
-    enum err e = proc_read_begin(t, p, sw, row, &done);
-
-    return done ? e : proc_read_end(t, p, sw, false, row);
-}
-
-void proc_read_last(struct proc_table *t, struct proc_inst *p)
+void proc_read_last(struct proc_table *t, struct proc_inst *p, bool with_stat)
 {
     char buf[STAT_MAX];
     struct proc_stat st;
     struct proc_io io;
     size_t n;
 
-    if (read_own_file(t, p, &p->stat_fd, "stat", buf, sizeof buf, &n) != ERR_OK ||
-        proc_text_stat(&st, buf, n) != ERR_OK || st.start_ticks != p->id.start) {
-        return;
+    if (with_stat) {
+        if (read_own_file(t, p, &p->stat_fd, "stat", buf, sizeof buf, &n) != ERR_OK ||
+            proc_text_stat(&st, buf, n) != ERR_OK || st.start_ticks != p->id.start) {
+            return;
+        }
+        p->last_stat = st;
+        p->last_stat_known = true;
     }
-    p->last_stat = st;
-    p->last_stat_known = true;
     if (!p->io_denied && read_io(t, p, &io) == ERR_OK) {
         p->last_io = io;
         p->last_io_known = true;

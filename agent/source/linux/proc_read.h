@@ -22,21 +22,14 @@ NODISCARD enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct pro
 /* Whether nothing runs in it any more. */
 bool proc_read_ended(const struct proc_stat *st);
 
-/* Fills `row` from process p, in two steps with those of other processes between them. *done: the
- * second is not needed. `late`: the moment the row is of is PROC_TICK_NS ago.
+/* Fills `row` from process p.
  * Errors: ERR_NOTFOUND (gone), ERR_END (ended), ERR_EXISTS (the pid belongs to a younger process
  * now), ERR_CORRUPT, ERR_NOMEM, ERR_IO; then the row means nothing */
-NODISCARD enum err proc_read_begin(struct proc_table *t, struct proc_inst *p,
-                                   const struct proc_switches *sw, struct snap_row *row,
-                                   bool *done);
-NODISCARD enum err proc_read_end(struct proc_table *t, struct proc_inst *p,
-                                 const struct proc_switches *sw, bool late, struct snap_row *row);
-/* Both at once, of this moment. Errors: the same */
 NODISCARD enum err proc_read_row(struct proc_table *t, struct proc_inst *p,
                                  const struct proc_switches *sw, struct snap_row *row);
 
-/* Times, faults and I/O of a process that is just ending, from its files if they are still there:
- * into p->last_stat and p->last_io. */
-void proc_read_last(struct proc_table *t, struct proc_inst *p);
+/* I/O of a process that is just ending, and with_stat its times and faults, from its files if they
+ * are still there: into p->last_io and p->last_stat. with_stat also makes sure whose they are. */
+void proc_read_last(struct proc_table *t, struct proc_inst *p, bool with_stat);
 
 #endif

@@ -17,8 +17,10 @@ void proc_sock_close(struct proc_sock *s);
 
 bool proc_sock_has_records(const struct proc_sock *s); /* taskstats is there as well */
 
-/* Descriptors to wait for input on: one or two. */
-size_t proc_sock_fds(const struct proc_sock *s, int fds[2]);
+/* Waits until something came, until `other` can be read (*other_ready) or for `ns`. Where there are
+ * records, not everything wakes: see proc_sock.c; drain at least once a second. s may be NULL.
+ * Errors: ERR_IO */
+NODISCARD enum err proc_sock_wait(struct proc_sock *s, int other, int64_t ns, bool *other_ready);
 
 struct proc_sock_sink {
     void *ctx;

@@ -184,21 +184,20 @@ static enum err read_file(struct proc_table *t, struct proc_inst *p, const char 
 }
 
 /* Time on a CPU, exact from schedstat where the kernel has it: has it grown, or had the thread a
- * CPU at all? Before its state is read, so that what happens after shows the next time. */
-static void look(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
+ * CPU at all? Before its state is read, so that what happens after shows the next time.
+ * False: ticks of its stat must do. */
+static bool look(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
 {
     struct proc_turns now;
     char file[48], buf[128];
     size_t n;
 
     snprintf(file, sizeof file, "task/%u/schedstat", th->tid);
-    th->looked = true;
     th->ran = false;
     th->moved = true;
     if (read_file(t, p, file, &th->sched_fd, buf, sizeof buf, &n) != ERR_OK ||
         proc_text_schedstat(&now, buf, n) != ERR_OK || now.turns == 0) {
-        th->looked = false; /* ticks of its stat must do */
-        return;
+        return false;
     }
     th->ran = th->known && now.run_ns > th->turns.run_ns;
     th->moved = now.turns != th->turns.turns || now.run_ns != th->turns.run_ns ||
@@ -208,17 +207,7 @@ static void look(struct proc_table *t, struct proc_inst *p, struct proc_thread *
     if (th->still == STILL_MAX) {
         proc_host_release(t->host, &th->stat_fd);
     }
-}
-
-bool proc_threads_look(struct proc_table *t, struct proc_inst *p)
-{
-    bool still = true;
-
-    for (size_t i = 0; i < p->n_threads; i++) {
-        look(t, p, &p->threads[i]);
-        still = still && !p->threads[i].moved;
-    }
-    return still;
+    return true;
 }
 
 static enum err read_switches(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
@@ -239,7 +228,8 @@ static enum err read_switches(struct proc_table *t, struct proc_inst *p, struct 
     return e;
 }
 
-static bool read_state(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
+static bool read_state(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
+                       bool looked)
 {
     char file[48], buf[1024];
     struct proc_stat st;
@@ -252,7 +242,7 @@ static bool read_state(struct proc_table *t, struct proc_inst *p, struct proc_th
         return false;
     }
     th->state = st.state;
-    if (!th->looked) {
+    if (!looked) {
         ticks = st.user_ticks + st.kernel_ticks;
         th->ran = th->known && ticks > th->turns.run_ns;
         th->turns.run_ns = ticks;
@@ -265,18 +255,16 @@ static bool read_state(struct proc_table *t, struct proc_inst *p, struct proc_th
 static bool read_thread(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
                         struct snap_row *row, bool switches)
 {
-    if (!th->looked) {
-        look(t, p, th);
-    }
+    bool looked = look(t, p, th);
+
     if (th->moved || t->host->every_file) {
-        if (!read_state(t, p, th)) {
+        if (!read_state(t, p, th, looked)) {
             return false;
         }
         if (switches) {
             err_ignore(read_switches(t, p, th));
         }
     }
-    th->looked = false;
     proc_threads_count(row, th->state);
     if (th->state == 'R' || th->ran) {
         row->values[M_ACTIVE_THREADS]++;

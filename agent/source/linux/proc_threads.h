@@ -15,10 +15,6 @@ void proc_threads_begin(struct snap_row *row);
 /* All threads but the first have ended: their switches stay with the process. */
 void proc_threads_end(struct proc_table *t, struct proc_inst *p);
 
-/* Looks whether a thread of p has had a CPU since the last look: false if one had, or may have had.
- */
-bool proc_threads_look(struct proc_table *t, struct proc_inst *p);
-
 /* Reads every thread of p into the row's columns. With `switches`, also each thread's context
  * switches, which costs a long file each; the sum of living and ended threads is then in the row.
  * Errors: ERR_NOTFOUND (ended), ERR_FULL (more than PROC_THREADS_MAX threads: nothing set),

@@ -1,9 +1,11 @@
 #include "agent/source/linux/proc_life.h"
 
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/source/linux/proc_attr.h"
+#include "agent/source/linux/proc_read.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "tests/support/t.h"
@@ -376,6 +378,68 @@ static void time_never_goes_back(void **state)
     assert_int_equal(it.told[0].mono_ns, 5 * CLK_S);
 }
 
+static void what_is_told_while_a_table_is_read_is_no_later_than_the_table(void **state)
+{
+    it.life.records = false;
+    it.life.until_ns = it.life.now_ns;
+    it.life.now_ns += CLK_MS;
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
+    assert_int_equal(it.told[0].mono_ns, it.life.now_ns - CLK_MS);
+}
+
+/* Files this thread has read so far. */
+static uint64_t count_reads(void)
+{
+    char text[512];
+    size_t n;
+    struct proc_io io;
+
+    assert_ok(proc_host_read(&it.host, (uint32_t)getpid(), "io", text, sizeof text, &n));
+    assert_ok(proc_text_io(&io, text, n));
+    return io.read_calls;
+}
+
+static void a_life_that_its_records_tell_in_full_costs_one_file(void **state)
+{
+    uint32_t pid = (uint32_t)fork();
+    uint64_t before;
+    siginfo_t gone;
+
+    if (pid == 0) {
+        _exit(0);
+    }
+    assert_int_equal(waitid(P_PID, pid, &gone, WEXITED | WNOWAIT), 0);
+    (void)proc_host_user(&it.host, 0); /* of the record; read once */
+    before = count_reads();
+    send(&it, PROC_NET_FORK, pid, pid, 0);
+    send_record(&it, pid, pid, true);
+    send(&it, PROC_NET_EXIT, pid, pid, 0);
+    assert_int_equal(count_reads() - before, 1 + 1); /* and ours */
+    assert_int_equal(it.n_told, 2);
+    assert_true(it.told[1].mask & METRIC_BIT(M_WRITE_OPERATIONS));
+    /* Its record said 1 µs; what it took to end has been added. */
+    assert_true(it.told[1].totals[M_CPU_TIME] > 1000);
+    assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
+}
+
+static void the_start_is_exact_when_exec_is_told(void **state)
+{
+    uint32_t pid = (uint32_t)getpid();
+    struct proc_stat st;
+
+    assert_ok(proc_read_stat(&it.table, pid, &st));
+    /* The message of the fork is stamped a moment later, here in the next tick. */
+    it.life.now_ns =
+        (int64_t)(st.start_ticks + 1) * it.host.tick_ns - it.host.mono_to_boot_ns + CLK_MS;
+    send(&it, PROC_NET_FORK, pid, pid, 0);
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXEC, pid, pid, 0);
+    assert_int_equal(it.n_told, 1);
+    assert_int_equal(it.told[0].info.id.start, st.start_ticks);
+    assert_string_equal(it.told[0].name, "test_proc_life");
+}
+
 static void the_table_finds_what_is_in_it(void **state)
 {
     struct world w;
@@ -426,6 +490,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_brief_life_is_one_start_and_one_stop, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nobody_has_ended_who_still_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_is_told_while_a_table_is_read_is_no_later_than_the_table, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_life_that_its_records_tell_in_full_costs_one_file, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_start_is_exact_when_exec_is_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(totals_are_those_of_all_threads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_late_record_is_waited_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lost_record_leaves_no_exact_totals, set_up, tear_down),

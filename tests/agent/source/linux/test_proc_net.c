@@ -7,6 +7,8 @@
 #include <linux/taskstats.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "tests/support/t.h"
@@ -98,6 +100,38 @@ static void connector_events_are_understood(void **state)
     k = connector_packet(&other);
     assert_ok(decode_event(&k, &ev));
     assert_int_equal(ev.kind, PROC_NET_OTHER);
+}
+
+/* Whether the filter lets it through. */
+static bool rings(const struct proc_event *ev)
+{
+    struct packet k = connector_packet(ev);
+    uint8_t got[sizeof k.p];
+    int ends[2];
+    bool came;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, ends), 0);
+    assert_int_equal(
+        setsockopt(ends[1], SOL_SOCKET, SO_ATTACH_FILTER, &proc_net_bell, sizeof proc_net_bell), 0);
+    assert_int_equal(send(ends[0], k.p, k.n, 0), k.n);
+    came = recv(ends[1], got, sizeof got, 0) == (ssize_t)k.n;
+    close(ends[0]);
+    close(ends[1]);
+    return came;
+}
+
+static void only_forks_of_processes_and_execs_ring_the_bell(void **state)
+{
+    struct proc_event ev = {.what = PROC_EVENT_FORK};
+
+    ev.event_data.fork.child_pid = ev.event_data.fork.child_tgid = 20;
+    assert_true(rings(&ev));
+    ev.event_data.fork.child_pid = 21; /* a thread */
+    assert_false(rings(&ev));
+    assert_true(rings(&(struct proc_event){.what = PROC_EVENT_EXEC}));
+    assert_false(rings(&(struct proc_event){.what = PROC_EVENT_EXIT}));
+    assert_false(rings(&(struct proc_event){.what = PROC_EVENT_UID}));
+    assert_false(rings(&(struct proc_event){.what = PROC_EVENT_NONE}));
 }
 
 static void every_short_event_is_rejected(void **state)
@@ -385,6 +419,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connector_events_are_understood),
+        cmocka_unit_test(only_forks_of_processes_and_execs_ring_the_bell),
         cmocka_unit_test(every_short_event_is_rejected),
         cmocka_unit_test(the_record_of_an_ended_thread_is_understood),
         cmocka_unit_test(the_answer_about_a_group_bears_the_id_asked_for),
