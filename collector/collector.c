@@ -36,6 +36,7 @@
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
 #include "collector/metrics/metrics.h"
+#include "collector/query/pulse.h"
 #include "collector/query/query.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/store.h"
@@ -137,6 +138,7 @@ static void tell_metrics(void *ctx, struct metrics *out)
         .session = c->session,
         .trust = c->trust,
         .console = c->console,
+        .pulse = c->data.pulse,
         .started_ns = c->started_ns,
         .hosts = count_hosts(c),
     };
@@ -285,7 +287,8 @@ static enum err tell_forget(void *ctx, const char *host, uint32_t *hosts, struct
  * Questions take what acknowledgements leave of the processors: the query listener's workers and
  * the thread of http are background threads. What they share with the way of a batch is locked for
  * some instructions only: the store's view_lock and the locks of head and manifest while a view is
- * taken (references are counted), the store's and the session's for numbers of one host or of all,
+ * taken (references are counted), the pulse's while a host's slots are copied, the store's and the
+ * session's for numbers of one host or of all,
  * the heap's. manifest_stats, once a second for http, goes through the list of segments under the
  * lock that publishing a sealing takes, microseconds. Decoding, sorting, packing and reading of
  * files happen under none. One that is put off while it holds one has a tenth of the processor's
@@ -612,6 +615,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .store = c->data.store,
         .event_epoch = epoch,
         .request_max = QUERY_BYTES_MAX,
+        .pulse = c->data.pulse,
         .host_state = tell_host,
         .is_forgotten = tell_forgotten,
         .ctx = c,
@@ -751,12 +755,14 @@ void collector_stop(struct collector *c)
     stop_log(&since_ns, "ingest");
     collector_store_feed_stop(&c->data.feed);
     stop_log(&since_ns, "feed");
+    pulse_stop(c->data.pulse);
     session_destroy(c->session);
     forgotten_close(c->forgotten);
     stop_log(&since_ns, "session");
     store_close(c->data.store);
     stop_log(&since_ns, "store");
     serve_destroy(c->serve);
+    pulse_destroy(c->data.pulse);
     admin_destroy(c->admin);
     net_pub_stop(c->pub);
     stop_log(&since_ns, "events");

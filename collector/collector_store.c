@@ -226,7 +226,10 @@ bool collector_store_feed_keep(void *ctx)
 
 static void store_on_stored(void *ctx, const struct store_stored *stored)
 {
-    collector_store_feed_stored(&((struct collector_store *)ctx)->feed, stored);
+    struct collector_store *s = ctx;
+
+    pulse_stored(s->pulse, stored);
+    collector_store_feed_stored(&s->feed, stored);
 }
 
 static bool store_before_forget(void *ctx)
@@ -376,13 +379,14 @@ enum err collector_store_open(struct collector_store *s, struct errmsg *why)
         .ctx = s,
         .on_progress = store_on_progress,
     };
-    enum err e;
+    enum err e = pulse_create(&s->pulse, s->conf->hosts_max);
 
     s->progress_ns = os_mono_ns();
-    e = store_open(&s->store, &conf, why);
+    e = e ? e : store_open(&s->store, &conf, why);
 
     if (!e) {
         recovery_log(s);
+        e = pulse_refill(s->pulse, s->store, os_utc_ns());
     }
     return e;
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "collector/conf/collector_conf.h"
+#include "collector/query/pulse.h"
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/feed_serve.h"
 
@@ -33,6 +34,7 @@ struct collector_store {
     const struct collector_conf *conf; /* borrowed */
     struct store *store;
     struct collector_feed feed;
+    struct pulse *pulse; /* stopped before the store closes, destroyed by the owner */
     int64_t progress_ns; /* of the last line about recovery */
     int percent;         /* last reported to the service manager */
 };

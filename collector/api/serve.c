@@ -101,6 +101,7 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         .scope = who->scope,
         .now_ns = os_utc_ns(),
         .deadline = deadline,
+        .pulse = s->conf.pulse,
         .host_state = s->conf.host_state,
         .is_forgotten = s->conf.is_forgotten,
         .ctx = s->conf.ctx,

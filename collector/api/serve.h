@@ -14,6 +14,7 @@ struct serve_conf {
     struct store *store;  /* borrowed until serve_destroy */
     uint64_t event_epoch; /* of the event stream (feed.h) */
     uint32_t request_max; /* bytes, told to clients */
+    struct pulse *pulse;  /* likewise; may be NULL */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx; /* of both */

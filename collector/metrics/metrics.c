@@ -9,6 +9,7 @@
 #include "collector/ca/trust.h"
 #include "collector/console/console.h"
 #include "collector/ingest/session.h"
+#include "collector/query/pulse.h"
 #include "collector/store/store.h"
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/journal.h"
@@ -383,6 +384,23 @@ static void add_http(struct metrics *out, struct http_server *http)
                 METRICS_COUNTER, "", (double)s.refused);
 }
 
+/* -- the pulse -- */
+
+static void add_pulse(struct metrics *out, struct pulse *pulse)
+{
+    struct pulse_stats s;
+
+    pulse_stats(pulse, &s);
+    metrics_add(out, "procfleet_pulse_hosts", "Hosts whose last two hours are in memory.",
+                METRICS_GAUGE, "", (double)s.hosts);
+    metrics_add(out, "procfleet_pulse_bytes", "Memory of that.", METRICS_GAUGE, "",
+                (double)s.bytes);
+    metrics_add(out, "procfleet_pulse_refilled_total", "Hosts read back from the store.",
+                METRICS_COUNTER, "", (double)s.refilled);
+    metrics_add(out, "procfleet_pulse_gone_total", "Hosts that gave way to others.",
+                METRICS_COUNTER, "", (double)s.gone);
+}
+
 /* -- the console -- */
 
 static void add_console(struct metrics *out, struct console *console)
@@ -445,5 +463,8 @@ void metrics_gather(struct metrics *out, const struct metrics_env *env)
     add_net(out, env);
     if (env->console) {
         add_console(out, env->console);
+    }
+    if (env->pulse) {
+        add_pulse(out, env->pulse);
     }
 }

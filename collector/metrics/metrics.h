@@ -32,6 +32,7 @@ struct feed;
 struct journal;
 struct http_server;
 struct net_pub;
+struct pulse;
 struct subscriptions;
 struct rpc_server;
 struct session;
@@ -41,6 +42,7 @@ struct trust;
 /* Where the numbers come from; a stage that is not there is NULL. Borrowed. */
 struct metrics_env {
     struct store *store;
+    struct pulse *pulse;
     struct session *session;
     struct feed *feed;
     struct journal *journal;

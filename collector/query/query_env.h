@@ -25,11 +25,14 @@
     X(TREE, tree)           \
     X(OVERVIEW, overview)   \
     X(SERIES, series)       \
-    X(LIFETIMES, lifetimes)
+    X(LIFETIMES, lifetimes) \
+    X(PULSE, pulse)
 
 #define QUERY_KIND(kind, name) QUERY_##kind,
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };
 #undef QUERY_KIND
+
+struct pulse; /* pulse.h */
 
 /* What the store does not know of a host: the session's part. */
 struct query_host_state {
@@ -54,6 +57,7 @@ struct query_env {
     bool store_failed;               /* what the view holds is all there will be until a restart */
     const struct store_stats *stats; /* for Overview; may be NULL */
     const struct store_room *room;   /* likewise */
+    struct pulse *pulse;             /* for Pulse; NULL: nothing is known */
     /* false: the host has not been seen since the collector started. May be NULL. */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     /* Whether an operator has said that it is not coming back, and it has not. May be NULL. */

@@ -384,7 +384,8 @@ static enum err answer_finish(struct query *q)
 {
     struct wire_answer *a = &q->out->data;
     struct str *notes = arena_array(&q->out->memory, NOTES_MAX, sizeof *notes);
-    bool covered = !q->cursor.set && q->kind != QUERY_HOSTS && (q->n_spans > 0 || q->ask->host.n);
+    bool covered = !q->cursor.set && q->kind != QUERY_HOSTS && q->kind != QUERY_PULSE &&
+                   (q->n_spans > 0 || q->ask->host.n);
     enum err e = notes ? ERR_OK : ERR_NOMEM;
     char text[640];
 

@@ -20,6 +20,7 @@
 #define RPC_QUERY_OVERVIEW    "procfleet.v1.Query/Overview"
 #define RPC_QUERY_SERIES      "procfleet.v1.Query/Series"
 #define RPC_QUERY_LIFETIMES   "procfleet.v1.Query/Lifetimes"
+#define RPC_QUERY_PULSE       "procfleet.v1.Query/Pulse"
 
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
@@ -116,8 +117,8 @@ struct wire_series;    /* wire_series.h */
 struct wire_lifetimes; /* wire_lifetimes.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
- * Events (hosts, events), Coverage (hosts, coverage), Overview, Series (as Top, and series) and
- * Lifetimes (hosts, coverage, lifetimes). */
+ * Events (hosts, events), Coverage (hosts, coverage), Overview, Series and Pulse (as Top, and
+ * series) and Lifetimes (hosts, coverage, lifetimes). */
 struct wire_answer {
     size_t n_hosts;
     const struct wire_host *hosts;

@@ -7,6 +7,7 @@
  * value and only those values. Decoded it has room for every bucket, so what that may take is
  * checked before anything is allocated. */
 
+/* What stands beside the columns counts as a metric more. */
 static bool series_is_bounded(size_t groups, size_t rows, size_t metrics, size_t buckets)
 {
     return groups <= rows + 1 && buckets <= WIRE_BUCKETS_MAX &&
@@ -52,6 +53,24 @@ static enum err series_column_put(Procfleet__V1__SeriesColumn *m,
     return ERR_OK;
 }
 
+/* One more of each, so that 0 is none. */
+static enum err series_extra_put(uint32_t **out, size_t *n_out, const uint32_t *from, size_t group,
+                                 uint32_t n, struct wire_arena *a)
+{
+    if (!from) {
+        return ERR_OK;
+    }
+    *out = wire_arena_array(a, n, sizeof **out);
+    if (!*out) {
+        return a->bad;
+    }
+    for (uint32_t b = 0; b < n; b++) {
+        (*out)[b] = from[group * n + b] + 1; /* WIRE_SERIES_NONE becomes 0 */
+    }
+    *n_out = n;
+    return ERR_OK;
+}
+
 static enum err series_groups_put(Procfleet__V1__Series *m, const struct wire_series *s,
                                   uint8_t n_metrics, struct wire_arena *a)
 {
@@ -68,6 +87,12 @@ static enum err series_groups_put(Procfleet__V1__Series *m, const struct wire_se
             e = series_column_put(&columns[i], &s->columns[g * n_metrics + i], s->n_buckets, a);
         }
         groups[g].n_columns = n_metrics;
+        e = e ? e
+              : series_extra_put(&groups[g].present, &groups[g].n_present, s->group_present, g,
+                                 s->n_buckets, a);
+        e = e ? e
+              : series_extra_put(&groups[g].processes, &groups[g].n_processes, s->group_processes,
+                                 g, s->n_buckets, a);
     }
     m->n_groups = s->n_groups;
     return e;
@@ -140,6 +165,45 @@ static enum err series_column_get(struct wire_series_column *c,
     return n == m->n_avg ? ERR_OK : ERR_CORRUPT;
 }
 
+/* Of all groups or of none. */
+static bool series_extras_are_equal(const Procfleet__V1__Series *m)
+{
+    for (size_t g = 0; g < m->n_groups; g++) {
+        const Procfleet__V1__SeriesGroup *x = m->groups[g], *first = m->groups[0];
+
+        if ((x->n_present && x->n_present != m->n_present) || x->n_present != first->n_present ||
+            x->n_processes != x->n_present) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum err series_extras_get(struct wire_series *s, const Procfleet__V1__Series *m,
+                                  struct wire_arena *a)
+{
+    size_t n = m->n_groups ? m->groups[0]->n_present : 0;
+    uint32_t *present, *processes;
+
+    if (!n) {
+        return ERR_OK;
+    }
+    present = wire_arena_array(a, m->n_groups * n, sizeof *present);
+    processes = wire_arena_array(a, m->n_groups * n, sizeof *processes);
+    if (!present || !processes) {
+        return a->bad;
+    }
+    for (size_t g = 0; g < m->n_groups; g++) {
+        for (size_t b = 0; b < n; b++) {
+            present[g * n + b] = m->groups[g]->present[b] - 1; /* 0: WIRE_SERIES_NONE */
+            processes[g * n + b] = m->groups[g]->processes[b] - 1;
+        }
+    }
+    s->group_present = present;
+    s->group_processes = processes;
+    return ERR_OK;
+}
+
 enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__Answer *in,
                          struct wire_arena *a)
 {
@@ -155,7 +219,7 @@ enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__An
     if (!series_is_bounded(m->n_groups, out->n_rows, out->n_metrics, m->n_present)) {
         return ERR_FULL;
     }
-    if (m->n_hosts_in != m->n_present ||
+    if (m->n_hosts_in != m->n_present || !series_extras_are_equal(m) ||
         m->step_ns > (uint64_t)INT64_MAX / (m->n_present ? m->n_present : 1)) {
         return ERR_CORRUPT;
     }
@@ -189,6 +253,7 @@ enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__An
                                   s->n_buckets, a);
         }
     }
+    e = e ? e : series_extras_get(s, m, a);
     out->series = s;
     return e;
 }

@@ -10,6 +10,8 @@
     350000u /* groups x metrics x buckets, x 3 with envelopes: what fits a
                                           reply in any case */
 
+#define WIRE_SERIES_NONE UINT32_MAX
+
 /* One metric of one group; an index of an array is a bucket. */
 struct wire_series_column {
     uint8_t *have;      /* bit b % 8 of byte b / 8: the bucket has values */
@@ -27,6 +29,9 @@ struct wire_series {
     const uint32_t *hosts_in; /* hosts with samples */
     size_t n_groups; /* of the answer's rows, in order; one more: what is in none of them */
     const struct wire_series_column *columns; /* n_groups times the answer's n_metrics */
+    /* Pulse, n_groups times n_buckets, or NULL; WIRE_SERIES_NONE: not known. */
+    const uint32_t *group_present;   /* delivered of the group's host, ppm */
+    const uint32_t *group_processes; /* alive */
 };
 
 static inline bool wire_series_has(const struct wire_series_column *c, uint32_t bucket)

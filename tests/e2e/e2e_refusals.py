@@ -170,7 +170,7 @@ def spoofed_host(fleet, tls):
 # What each role may call where: the table of docs/security.md.
 READ = ("Query/GetServerInfo", "Query/Fetch", "Query/Poll", "Query/Subscriptions", "Query/Unsubscribe")
 ASK = ("Query/ListHosts", "Query/Top", "Query/Processes", "Query/History", "Query/Events", "Query/Coverage", "Query/Tree",
-       "Query/Overview", "Query/Series", "Query/Lifetimes")
+       "Query/Overview", "Query/Series", "Query/Lifetimes", "Query/Pulse")
 ADMIN = ("Admin/Status", "Admin/Disconnect", "Admin/SetLogLevel", "Admin/ForgetHost")
 METHODS = {
     "ingest": ("Ingest/Hello", "Ingest/Push", "Ingest/Heartbeat", "Ingest/Renew"),
