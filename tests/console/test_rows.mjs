@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import test from 'node:test';
 import { contrast, hash, mix, ofName } from '../../collector/console/web/colour.js';
 import { holes, lossRuns } from '../../collector/console/web/hatch.js';
+
 import { family } from '../../collector/console/web/icicle.js';
-import { groupsOf, keyOf, processPath, rowsOf, titleOf } from '../../collector/console/web/rows.js';
-import { valueTicks } from '../../collector/console/web/scale.js';
+import { grouped, groupsOf, keyOf, processPath, rowsOf, titleOf } from '../../collector/console/web/rows.js';
+import { valueTicks } from '../../collector/console/web/format.js';
 
 test('a name has one colour, and its text can be read on it', () => {
     const names = [
@@ -133,4 +134,28 @@ test('an axis has a mark above zero, and no more than fit', () => {
             assert.equal(marks[0], 0);
         }
     }
+});
+
+test('hosts of one prefix are one row, with the sums of what is known and the worst of what is not', () => {
+    const host = (name, now, cover, connected = true) => ({
+        h: { id: name, name, connected, processes: 2, cpus: 4, offset_ns: '-5', not_after_ns: '9', clones: 0 },
+        cpu: now === null ? null : [null, now],
+        present: [1e6, cover],
+        now,
+        memory: now,
+        cover,
+    });
+    const rows = [
+        host('web-001', 1, 1e6),
+        host('web-002', 2, 5e5),
+        host('web-x', null, null, false),
+        host('db7', 5, 1e6),
+    ];
+    const [web, alone, db] = grouped(rows);
+    assert.deepEqual([web.h.name, web.h.processes, web.h.cpus, web.now, web.cover], ['web-*', 4, 8, 3, 5e5]);
+    assert.deepEqual(web.cpu, [null, 3]);
+    assert.deepEqual(web.present, [1e6, 5e5]);
+    assert.equal(web.state.name, '2 connected');
+    assert.deepEqual([alone.h.name, alone.now, alone.cpu], ['web-x', null, null]);
+    assert.equal(db.h.name, 'db*');
 });

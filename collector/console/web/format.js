@@ -4,6 +4,7 @@
  *   count(1234567) → '1,234,567'    bytes(n) → '1.2 GiB'     percent(v) → '38.2 %'   ppm(999700) → '99.97 %'
  *   value(metric, v) → as its unit wants; metric: its name       unitOf(metric) → 'ns' | 'bytes' | 'percent' | 'count'
  *   rate(metric, v) → of a value per second: '1.5 MiB/s', '38 %' for CPU time
+ *   valueTicks(from, to, n, binary) → [v]    round marks of an axis
  *   axis(metric, v, rates) → shorter, for axes        title(metric) → 'CPU', 'memory', … as columns are headed */
 import { short } from './time.js';
 
@@ -87,3 +88,17 @@ const TITLES = {
 };
 
 export const title = (metric) => TITLES[metric] || metric.replace(/_/g, ' ');
+
+/* Round steps: of bytes in powers of two, of the rest in 1, 2, 5. At most n, but one above the axis at least. */
+export function valueTicks(from, to, n, binary) {
+    const raw = (to - from) / Math.max(1, n);
+    if (!(raw > 0)) return [from];
+    const base = binary ? 2 ** (10 * Math.floor(Math.log2(raw) / 10)) : 10 ** Math.floor(Math.log10(raw));
+    const factors = binary ? [0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024] : [0.5, 1, 2, 5, 10];
+    let at = factors.findIndex((f) => f * base >= raw);
+    while (at > 0 && factors[at] * base > (to - from) * 0.95) at--;
+    const step = factors[at] * base;
+    const out = [];
+    for (let v = Math.ceil(from / step) * step; v <= to * 1.0001; v += step) out.push(v);
+    return out;
+}

@@ -19,10 +19,9 @@
  * Drag: zoom in. Shift and drag: pan. Wheel: zoom at the pointer (where the page itself scrolls, with Ctrl). Double
  * click: back. */
 import { onScheme, ofName, REST, theme } from './colour.js';
-import { axis } from './format.js';
+import { axis, valueTicks } from './format.js';
 import { drawLoss, drawNothing, drawPolled, holes, lossRuns, redone } from './hatch.js';
 import { el } from './el.js';
-import { valueTicks } from './scale.js';
 import { ticks } from './time.js';
 
 /* dygraphs sets texts of axes by markup; here it can bring in none. */

@@ -9,6 +9,7 @@
  *       null
  *       for what is left over; name: what the colour hangs on
  *   processPath(row) → the args of its link        secondsOf(answer) → how long its range holds data
+ *   grouped(rows) → rows of the fleet's view, one for each prefix of hosts' names
  *   BY, byOf(word)  what `by=` of the address means: ordered by, drawn as */
 
 import { nsMs } from './time.js';
@@ -107,3 +108,61 @@ export function secondsOf(answer) {
 }
 
 export const processPath = (row) => [row.host.name, row.pid + '.' + row.start];
+
+const total = (rows, of) => rows.reduce((sum, row) => (of(row) === null ? sum : (sum ?? 0) + of(row)), null);
+const least = (rows, of) => rows.reduce((a, row) => (of(row) === null ? a : Math.min(a ?? Infinity, of(row))), null);
+
+/* One row for the hosts whose names differ by what follows a number's beginning: 'web-*'. */
+export function grouped(rows) {
+    const groups = new Map();
+    for (const row of rows) {
+        const name = row.h.name.replace(/\d.*$/, '*');
+        groups.set(name, [...(groups.get(name) ?? []), row]);
+    }
+    const columns = (some, key, fold) => {
+        const long = some.reduce((n, row) => Math.max(n, row[key]?.length ?? 0), 0);
+        return long ? Array.from({ length: long }, (_, i) => fold(some, (row) => row[key]?.[i] ?? null)) : null;
+    };
+    return [...groups].map(([name, some]) => {
+        const connected = some.filter((row) => row.h.connected).length;
+        const worst = (key) =>
+            some
+                .map((row) => row.h[key])
+                .filter(Boolean)
+                .sort((a, b) => Math.abs(b) - Math.abs(a))[0] ?? null;
+        const ends = some
+            .map((row) => row.h.not_after_ns)
+            .filter(Boolean)
+            .sort((a, b) => a - b);
+        const used = columns(some, 'used', total);
+        const rest = some.length - connected;
+        return {
+            h: {
+                id: 'group ' + name,
+                name,
+                processes: total(some, (row) => row.h.processes),
+                cpus: total(some, (row) => row.h.cpus),
+                clones: total(some, (row) => row.h.clones),
+                offset_ns: worst('offset_ns'),
+                offset_error_ns: '0',
+                not_after_ns: ends[0] ?? null,
+                source: [...new Set(some.map((row) => row.h.source))].join(', '),
+                polled: false,
+            },
+            state: {
+                name: `${connected} connected` + (rest ? `, ${rest} not` : ''),
+                sign: rest ? '◐' : '●',
+                kind: rest ? 'warn' : 'good',
+            },
+            cpu: columns(some, 'cpu', total),
+            present: columns(some, 'present', least),
+            used,
+            most: used ? Math.max(...used.map((v) => v ?? 0)) : 0,
+            now: total(some, (row) => row.now),
+            memory: total(some, (row) => row.memory),
+            change: total(some, (row) => row.change ?? null),
+            cover: least(some, (row) => row.cover),
+            group: true,
+        };
+    });
+}

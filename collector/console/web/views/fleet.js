@@ -4,6 +4,7 @@ import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { strip } from '../heat.js';
 import { keys } from '../keys.js';
 import { panel } from '../panel.js';
+import { grouped } from '../rows.js';
 import { table } from '../table.js';
 import { clock, nsMs, short } from '../time.js';
 
@@ -53,6 +54,13 @@ export function matcher(text) {
 }
 
 function open(root, app) {
+    const byPrefix = el(
+        'button',
+        { type: 'button', title: 'One row for hosts whose names differ by their number (g)', onclick: () => fold() },
+        'by prefix',
+    );
+    const fold = () =>
+        app.set({ group: app.state().group === 'prefix' ? null : 'prefix', sel: null }, { replace: true });
     const filter = el('input', {
         type: 'search',
         placeholder: 'filter: web-* db?',
@@ -64,7 +72,7 @@ function open(root, app) {
     });
     const facts = el('div.facts', { 'aria-label': 'The fleet' });
     root.append(facts);
-    const p = panel(root, { title: 'Hosts', tools: [filter], height: '20rem' });
+    const p = panel(root, { title: 'Hosts', tools: [byPrefix, filter], height: '20rem' });
     let rows = [];
     let pulsed = { host: null, ms: 0 };
     let fleet = null;
@@ -103,7 +111,8 @@ function open(root, app) {
             key: 'host',
             title: 'HOST',
             wide: true,
-            cell: (row) => el('a', { href: app.link({ view: 'h', args: [row.h.name] }) }, row.h.name),
+            cell: (row) =>
+                row.group ? row.h.name : el('a', { href: app.link({ view: 'h', args: [row.h.name] }) }, row.h.name),
             sort: (row) => row.h.name,
             plain: (row) => row.h.name,
         },
@@ -234,16 +243,23 @@ function open(root, app) {
             app.set({ sel: id }, { replace: true });
             app.say(`${row.h.name}, ${row.state.name}, CPU ${percent(row.now)}, ${count(row.h.processes)} processes`);
         },
-        onOpen: (row) => app.go({ view: 'h', args: [row.h.name] }),
+        onOpen: into,
     });
+
+    function into(row) {
+        if (row.group) app.set({ host: row.h.name, group: null, sel: null });
+        else app.go({ view: 'h', args: [row.h.name] });
+    }
 
     function filtered() {
         const fits = matcher(app.state().q);
         const some = rows.filter((row) => fits(row.h.name));
+        const together = app.state().group === 'prefix';
+        byPrefix.setAttribute('aria-pressed', String(together));
         p.note(
             some.length === rows.length ? `${count(rows.length)}` : `${count(some.length)} of ${count(rows.length)}`,
         );
-        t.rows(some);
+        t.rows(together ? grouped(some) : some);
         t.select(app.state().sel || null);
     }
 
@@ -339,8 +355,8 @@ function open(root, app) {
     }
 
     async function update(changed) {
-        if (changed?.size && [...changed].every((key) => ['q', 'sel', 'sort'].includes(key))) {
-            if (changed.has('q')) filtered();
+        if (changed?.size && [...changed].every((key) => ['q', 'sel', 'sort', 'group'].includes(key))) {
+            if (changed.has('q') || changed.has('group')) filtered();
             if (changed.has('sel')) t.select(app.state().sel || null);
             return;
         }
@@ -377,10 +393,12 @@ function open(root, app) {
             () => {
                 const row = t.shown().find((r) => r.h.id === t.selected());
                 if (!row) return false;
-                return app.go({ view: 'h', args: [row.h.name] });
+                return into(row);
             },
             'selection',
         ],
+        g: ['group by prefix', fold, 'order'],
+        e: ['events', () => app.go({ view: 'events' }), 'views'],
         ArrowDown: ['next row', () => t.grid.focus(), 'selection'],
     });
     return {

@@ -10,6 +10,7 @@ import { panel } from '../panel.js';
 import { BY, byOf, keyOf, processPath, rowsOf, secondsOf, titleOf } from '../rows.js';
 import { strip } from '../heat.js';
 import { save, table } from '../table.js';
+import { nsMs } from '../time.js';
 
 const GROUPS = ['image', 'process', 'user', 'host'];
 const MODES = ['area', 'lines', 'heat', 'tree'];
@@ -289,6 +290,7 @@ function open(root, app) {
             () => app.set({ mode: MODES[(MODES.indexOf(app.state().mode) + 1) % MODES.length] }),
             'order',
         ],
+        e: ['events', () => app.go({ view: 'events' }), 'views'],
         Enter: [
             'one step closer',
             () => {
@@ -306,8 +308,18 @@ function open(root, app) {
             'selection',
         ],
     });
+    /* The life of the process that is selected. */
+    function fit() {
+        const info = t.shown().find((r) => keyOf(r) === t.selected())?.info;
+        if (app.state().group !== 'process' || !info?.start_ns) return false;
+        const [from, to] = [nsMs(info.start_ns), info.end_ns ? nsMs(info.end_ns) : app.now()];
+        const margin = Math.max(1, (to - from) / 20);
+        return app.zoom(from - margin, to + margin);
+    }
+
     return {
         update,
+        fit,
         step: () => Number(a.answer()?.series.step_ns ?? 0) / 1e6,
         close() {
             stop();
