@@ -240,7 +240,7 @@ static enum err read_cursor(struct api_args *a, const struct api_value *v)
         int high = hex_digit(v->p[i]), low = hex_digit(v->p[i + 1]);
 
         bad = high < 0 || low < 0;
-        a->cursor[i / 2] = bad ? 0 : (uint8_t)(high << 4 | low);
+        a->cursor[i / 2] = (uint8_t)(bad ? 0 : high << 4 | low);
     }
     if (bad) {
         return value_bad(v, "a cursor: take it from the answer before, as it is");
