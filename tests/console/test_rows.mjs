@@ -155,7 +155,7 @@ test('hosts of one prefix are one row, with the sums of what is known and the wo
     assert.deepEqual([web.h.name, web.h.processes, web.h.cpus, web.now, web.cover], ['web-*', 4, 8, 3, 5e5]);
     assert.deepEqual(web.cpu, [null, 3]);
     assert.deepEqual(web.present, [1e6, 5e5]);
-    assert.equal(web.state.name, '2 connected');
+    assert.equal(web.state.name, '2 of 2');
     assert.deepEqual([alone.h.name, alone.now, alone.cpu], ['web-x', null, null]);
     assert.equal(db.h.name, 'db*');
 });

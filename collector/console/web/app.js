@@ -59,7 +59,8 @@ const app = {
     zoom(from, to) {
         const state = store.get();
         if (from === 'back') {
-            if (home) store.set({ t: home, live: state.live });
+            /* A link to a range has no way back but to the newest data. */
+            if (home || state.t[0] !== '-') store.set({ t: home, live: state.live });
             home = null;
             return;
         }

@@ -150,7 +150,7 @@ export function grouped(rows) {
                 polled: false,
             },
             state: {
-                name: `${connected} connected` + (rest ? `, ${rest} not` : ''),
+                name: `${connected} of ${some.length}`,
                 sign: rest ? '◐' : '●',
                 kind: rest ? 'warn' : 'good',
             },

@@ -93,7 +93,8 @@ function open(root, app) {
         const words = left < 0 ? 'ended' : short(left).replace(/ \d+ h$/, '');
         return left < SOON_MS ? el('b.bad', null, words + ' !') : words;
     };
-    const lastText = (row) => (row.state.name === 'silent' ? `since ${clock(nsMs(row.h.last_ns), 1000)}` : '');
+    const lastText = (row) =>
+        row.group ? 'connected' : row.state.name === 'silent' ? `since ${clock(nsMs(row.h.last_ns), 1000)}` : '';
     const strips = (values, max, width, text) => (row) =>
         row[values]
             ? strip(row[values], { present: row.present, max: max(row), width, label: text(row) })
@@ -288,7 +289,7 @@ function open(root, app) {
             const row = known.get(g.label);
             if (!row) return;
             row.cpu = g.columns.cpu_percent?.avg || null;
-            row.present = answer.series.present_by_host?.[i] || null;
+            row.present = answer.series.present_by_host?.[i] ?? g.present ?? null;
             const some = (row.cpu || []).filter((v) => v !== null);
             row.now = some.length ? some[some.length - 1] : null;
             const before = mean(some.slice(0, -RECENT));

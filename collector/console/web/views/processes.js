@@ -19,12 +19,12 @@ const COLUMNS = ['cpu_percent', 'cpu_time', 'working_set_size', 'read_bytes', 'w
 
 function choice(label, words, run) {
     const buttons = words.map(([word, text]) =>
-        el('button', { type: 'button', role: 'radio', onclick: () => run(word), dataset: { word } }, text),
+        el('button', { type: 'button', onclick: () => run(word), dataset: { word } }, text),
     );
-    const node = el('span.choice', { role: 'radiogroup', 'aria-label': label }, buttons);
+    const node = el('span.choice', { role: 'group', 'aria-label': label }, buttons);
     return {
         node,
-        set: (word) => buttons.forEach((b) => b.setAttribute('aria-checked', String(b.dataset.word === word))),
+        set: (word) => buttons.forEach((b) => b.setAttribute('aria-pressed', String(b.dataset.word === word))),
     };
 }
 
