@@ -36,31 +36,26 @@ static void put_mask(struct redact *r)
 
 /* -- programs and their options -- */
 
-struct rule_set {
-    uint64_t bits[REDACT_RULES_MAX / 64 + 1];
-};
-
 struct scan {
     const char *p;
     size_t n, at;
-    char quote;                  /* the one that `at` stands inside of, or 0 */
-    bool open_end;               /* the line goes on behind n, unseen */
-    unsigned hide_in;            /* the value so many words ahead is hidden; 0 = none */
-    unsigned hide_more;          /* and so many after it */
-    bool hide_colon;             /* only behind its ':' */
-    bool hide_flags;             /* also when it looks like an option */
-    bool named;                  /* the word before was a secret's name alone */
-    bool named_ever;             /* some word before was */
-    bool net;                    /* `net use` */
-    bool piped;                  /* somebody reads a secret from a pipe: echo X | sudo -S */
-    bool assigned, slash;        /* see redact_rules.h */
-    struct rule_set active;      /* their program has been seen */
-    struct rule_set starts[128]; /* by the first letter of their programs' names */
+    char quote;                    /* the one that `at` stands inside of, or 0 */
+    bool open_end;                 /* the line goes on behind n, unseen */
+    unsigned hide_in;              /* the value so many words ahead is hidden; 0 = none */
+    unsigned hide_more;            /* and so many after it */
+    bool hide_colon;               /* only behind its ':' */
+    bool hide_flags;               /* also when it looks like an option */
+    bool named;                    /* the word before was a secret's name alone */
+    bool named_ever;               /* some word before was */
+    bool net;                      /* `net use` */
+    bool piped;                    /* somebody reads a secret from a pipe: echo X | sudo -S */
+    bool assigned, slash;          /* see redact_rules.h */
+    struct redact_word_set active; /* rules whose program has been seen */
 };
 
 static bool is_secret(const struct redact *r, struct str name)
 {
-    return redact_word_is_secret(name, r->words, r->n_words);
+    return redact_word_is_secret(name, &r->index.words);
 }
 
 static bool is_one_of(struct str name, const char *list)
@@ -99,52 +94,42 @@ static void plan(struct scan *s, unsigned ahead, unsigned more)
     s->hide_colon = s->hide_flags = false;
 }
 
-static void add_rule(struct rule_set *set, size_t i)
+/* So that a word is compared with few programs, few marks and few names of secrets. */
+static void make_index(struct redact *r)
 {
-    set->bits[i / 64] |= UINT64_C(1) << i % 64;
-}
+    struct redact_index *x = &r->index;
 
-/* Takes the first rule out of the set; redact_n_rules when it is empty. */
-static size_t take_rule(struct rule_set *set)
-{
-    for (size_t k = 0; k < sizeof set->bits / sizeof *set->bits; k++) {
-        if (set->bits[k]) {
-            size_t i = (size_t)__builtin_ctzll(set->bits[k]);
-
-            set->bits[k] &= set->bits[k] - 1;
-            return 64 * k + i;
-        }
-    }
-    return redact_n_rules;
-}
-
-/* So that a word is compared with few programs. */
-static void sort_rules(struct scan *s)
-{
+    redact_word_sort(&x->words, r->words, r->n_words);
     for (size_t i = 0; i < redact_n_rules; i++) {
         for (const char *p = redact_rules[i].program; p; p = strchr(p, '|')) {
             p += *p == '|';
-            add_rule(&s->starts[*p & 0x7F], i);
+            redact_word_set_add(&x->programs[redact_word_first(*p)], i);
         }
     }
+    for (size_t i = 0; i < redact_n_marks; i++) {
+        const char *mark = redact_marks[i];
+
+        redact_word_set_add(&x->tokens[redact_word_first(mark[mark[0] == '?'])], i);
+    }
+    x->made = true;
 }
 
-static void meet_program(struct scan *s, struct str word)
+static void meet_program(const struct redact *r, struct scan *s, struct str word)
 {
     struct str name = base_name(word);
-    struct rule_set likely;
+    struct redact_word_set likely;
 
     if (name.n == 0) {
         return;
     }
-    likely = s->starts[redact_word_lower(name.p[0]) & 0x7F];
-    for (size_t i = take_rule(&likely); i < redact_n_rules; i = take_rule(&likely)) {
+    likely = r->index.programs[redact_word_first(name.p[0])];
+    for (size_t i; (i = redact_word_set_take(&likely)) < redact_n_rules;) {
         const struct redact_rule *rule = &redact_rules[i];
 
         if (!is_one_of(name, rule->program)) {
             continue;
         }
-        add_rule(&s->active, i);
+        redact_word_set_add(&s->active, i);
         if (!rule->option && rule->ahead) {
             plan(s, rule->ahead, rule->more);
         }
@@ -384,15 +369,18 @@ static bool has_digit(const struct scan *s, size_t from, size_t end)
 }
 
 /* Where in the word a token begins that shows by its first letters; `end` when none does. */
-static size_t find_token(const struct scan *s, size_t end)
+static size_t find_token(const struct redact *r, const struct scan *s, size_t end)
 {
     bool cut = s->open_end && end == s->n;
 
     for (size_t i = s->at; i + (cut ? 1 : 16) <= end; i++) {
+        struct redact_word_set likely;
+
         if (i > s->at && (isalnum((unsigned char)s->p[i - 1]) || s->p[i - 1] == '-')) {
             continue;
         }
-        for (size_t m = 0; m < redact_n_marks; m++) {
+        likely = r->index.tokens[redact_word_first(s->p[i])];
+        for (size_t m; (m = redact_word_set_take(&likely)) < redact_n_marks;) {
             bool wordlike = redact_marks[m][0] == '?';
             const char *mark = redact_marks[m] + wordlike;
 
@@ -554,9 +542,9 @@ static bool hide_assigned(struct redact *r, struct scan *s, size_t end)
 /* The rule about the word; NULL: none. *n is the length of the option it names. */
 static const struct redact_rule *rule_of(const struct scan *s, struct str word, size_t *n)
 {
-    struct rule_set active = s->active;
+    struct redact_word_set active = s->active;
 
-    for (size_t i = take_rule(&active); i < redact_n_rules; i = take_rule(&active)) {
+    for (size_t i; (i = redact_word_set_take(&active)) < redact_n_rules;) {
         const struct redact_rule *rule = &redact_rules[i];
 
         *n = rule->option ? rule_fits(rule, word) : 0;
@@ -617,7 +605,7 @@ static void redact_word(struct redact *r, struct scan *s, size_t end)
         }
         return;
     }
-    token = find_token(s, end);
+    token = find_token(r, s, end);
     if (token < end) {
         copy_to(r, s, token);
         put_mask(r);
@@ -687,7 +675,7 @@ static void take_word(struct redact *r, struct scan *s, size_t end, bool first)
         s->hide_flags = true;
         return;
     }
-    meet_program(s, word);
+    meet_program(r, s, word);
     if (follow_rules(r, s, end)) {
         return;
     }
@@ -748,7 +736,9 @@ void redact_line(struct redact *r, struct str line)
     struct str last = {line.p, 0};
     bool first = true;
 
-    sort_rules(&s);
+    if (!r->index.made) {
+        make_index(r);
+    }
     s.piped = redact_word_contains(line, "sudo -S") || redact_word_contains(line, "chpasswd") ||
               redact_word_contains(line, "-stdin");
     while (s.at < s.n) {

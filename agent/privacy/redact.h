@@ -15,17 +15,25 @@
 
 #include <stdbool.h>
 
+#include "agent/privacy/redact_word.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
 
+struct redact_index {
+    bool made; /* by the first line */
+    struct redact_word_list words;
+    struct redact_word_set programs[128], tokens[128]; /* of rules and marks, by first letter */
+};
+
 struct redact {
-    const char *const *words; /* lower or upper case alike */
+    const char *const *words; /* lower or upper case alike, 64 at most */
     size_t n_words;
     char *out; /* what does not fit is cut, never inside a character */
     size_t room, n;
     bool cut;
     bool open_end;   /* of the lines that come the end is missing: what is hidden goes on there */
     uint64_t hidden; /* values; grows from call to call */
+    struct redact_index index;
 };
 
 /* Appends `line` to r->out. */

@@ -28,7 +28,7 @@ struct redact_rule {
 extern const struct redact_rule redact_rules[];
 extern const size_t redact_n_rules;
 
-#define REDACT_RULES_MAX 96
+#define REDACT_RULES_MAX 128
 
 /* First letters of tokens; those after '?' only where a digit follows somewhere, being words too.
  */

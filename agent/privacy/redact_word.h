@@ -42,6 +42,17 @@ static inline bool redact_word_same_letters(const char *text, const char *word, 
     return true;
 }
 
+/* Whether the text begins with the word, of either case. */
+static inline bool redact_word_begins(const char *text, size_t n, const char *word)
+{
+    size_t i = 0;
+
+    while (i < n && word[i] && redact_word_lower(text[i]) == redact_word_lower(word[i])) {
+        i++;
+    }
+    return !word[i];
+}
+
 static inline bool redact_word_is_same(struct str text, const char *word)
 {
     return text.n == strlen(word) && redact_word_same_letters(text.p, word, text.n);
@@ -56,14 +67,45 @@ static inline bool redact_word_ends_in(struct str text, const char *word)
 
 static inline bool redact_word_contains(struct str text, const char *word)
 {
-    size_t n = strlen(word);
-
-    for (size_t i = 0; i + n <= text.n; i++) {
-        if (redact_word_same_letters(text.p + i, word, n)) {
+    for (size_t i = 0; i < text.n; i++) {
+        if (redact_word_begins(text.p + i, text.n - i, word)) {
             return true;
         }
     }
     return false;
+}
+
+/* ---- sets ---- */
+
+/* Of numbers below 128. */
+struct redact_word_set {
+    uint64_t bits[2];
+};
+#define REDACT_WORD_SET_END 128
+
+static inline void redact_word_set_add(struct redact_word_set *set, size_t i)
+{
+    set->bits[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+/* Takes the first number out of the set; REDACT_WORD_SET_END when it is empty. */
+static inline size_t redact_word_set_take(struct redact_word_set *set)
+{
+    for (size_t k = 0; k < 2; k++) {
+        if (set->bits[k]) {
+            size_t i = (size_t)__builtin_ctzll(set->bits[k]);
+
+            set->bits[k] &= set->bits[k] - 1;
+            return 64 * k + i;
+        }
+    }
+    return REDACT_WORD_SET_END;
+}
+
+/* The set for words that begin with this letter, of either case. */
+static inline size_t redact_word_first(char c)
+{
+    return redact_word_lower(c) & 0x7F;
 }
 
 static inline struct str redact_word_unquoted(struct str s)
@@ -81,9 +123,17 @@ static inline struct str redact_word_unquoted(struct str s)
 
 /* ---- names ---- */
 
-/* Whether a value under this name is one to hide: `words`, lower or upper case alike, are
- * the operator's own. */
-bool redact_word_is_secret(struct str name, const char *const *words, size_t n_words);
+/* The operator's own words, lower or upper case alike, 64 at most, and ours, by their first letter:
+ * most letters of a name begin none. */
+struct redact_word_list {
+    const char *const *own; /* borrowed */
+    size_t n_own;
+    struct redact_word_set by_first[128];
+};
+void redact_word_sort(struct redact_word_list *out, const char *const *own, size_t n_own);
+
+/* Whether a value under this name is one to hide. */
+bool redact_word_is_secret(struct str name, const struct redact_word_list *list);
 
 /* Whether the name means a secret beyond doubt: others, as key and token, are also names of flags,
  * functions and files. */
