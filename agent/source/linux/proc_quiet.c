@@ -18,18 +18,25 @@ static bool rests(struct proc_inst *p)
     return before_ns > 0 && p->quiet.run_ns == before_ns;
 }
 
+/* Marks that were read before are read in two parts, the second with each fourth row. */
 static bool read_marks(struct proc_table *t, struct proc_inst *p, struct proc_marks *out)
 {
+    const struct proc_quiet *q = &p->quiet;
     struct sched_attr attr = {0};
     uint64_t cpus[CPU_WORDS];
     char buf[128];
     size_t n;
 
-    memset(out, 0, sizeof *out);
+    *out = q->marks;
     if (proc_host_read_kept(t->host, &p->quiet.statm_fd, p->id.pid, "statm", buf, sizeof buf, &n) !=
             ERR_OK ||
-        proc_text_statm(&out->pages, buf, n) != ERR_OK ||
-        syscall(SYS_sched_getattr, p->id.pid, &attr, sizeof attr, 0) != 0 ||
+        proc_text_statm(&out->pages, buf, n) != ERR_OK) {
+        return false;
+    }
+    if (q->kept && q->marked && (q->rows + p->id.pid) % PROC_QUIET_OTHERS) {
+        return true;
+    }
+    if (syscall(SYS_sched_getattr, p->id.pid, &attr, sizeof attr, 0) != 0 ||
         syscall(SYS_sched_getaffinity, p->id.pid, sizeof cpus, cpus) < (long)sizeof *cpus) {
         return false;
     }

@@ -14,6 +14,8 @@
  * thread has a CPU at this moment, for the first time since the last row: its own files would show
  * the same CPU time.
  *
+ * Who changes another's priority or CPUs does so seldom: that shows with the fourth row.
+ *
  * Not seen: a thread that was woken but has not got a CPU yet still counts as waiting. A process
  * that shares its memory or descriptors with another one (clone without CLONE_THREAD, rare) shows
  * the other's changes to peak and handles with the 300th row at the latest. */
@@ -24,6 +26,7 @@
 #include "agent/source/source.h"
 
 #define PROC_QUIET_ROWS    300 /* the last of them is read in full */
+#define PROC_QUIET_OTHERS  4   /* priority, CPUs and I/O priority are compared in each fourth */
 #define PROC_QUIET_RELEASE 10  /* after so many, descriptors of the other files are closed */
 
 /* True: nothing has changed, the row has its last values. False: p must be read in full; what is
