@@ -55,8 +55,7 @@ struct proc_marks {
     int32_t policy, nice, priority, io;
 };
 
-/* The last row that was read in full, and what shows that nothing has changed since: proc_quiet.h.
- */
+/* The last row that was read in full, and what shows that nothing has changed since: proc_read.c. */
 struct proc_quiet {
     int statm_fd;    /* kept descriptor, -1 = closed */
     uint64_t run_ns; /* CPU time, read before that row; 0 = not known */
@@ -159,5 +158,31 @@ void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p);
 void proc_inst_info(const struct proc_host *h, const struct proc_inst *p, struct proc_info *out);
 /* The same into a row, unless the row has it already: versions of two instances always differ. */
 void proc_inst_row(const struct proc_host *h, const struct proc_inst *p, struct snap_row *row);
+
+/* -- attributes: name, program, image, command line, user, parent; read once when a process is met
+ * and again after exec, which shows in its stat -- */
+
+/* Takes what stat says into p; p->stale afterwards: a program was started in it since. */
+void proc_inst_stat(const struct proc_table *t, struct proc_inst *p, const struct proc_stat *st);
+
+/* Reads program, image and command line of a stale instance: two calls for each exec or new name of
+ * the main thread, none for a sample. What cannot be read stays absent (ended
+ * meanwhile, or no right to see it: counted). Errors: ERR_NOMEM, then it is still stale */
+NODISCARD enum err proc_inst_refresh(struct proc_table *t, struct proc_inst *p);
+
+/* The real user is known to be `uid`. */
+void proc_inst_user(struct proc_table *t, struct proc_inst *p, uint32_t uid);
+
+/* Parent at start; its own start becomes known when it is in the table and is not younger. */
+void proc_inst_parent(const struct proc_table *t, struct proc_inst *p, uint32_t parent_pid);
+
+/* The name as the kernel has it, that of the main thread: tells only where the program is unknown.
+ */
+void proc_inst_name(struct proc_inst *p, const char *name, size_t n);
+
+/* Name, program, image, command line and session as another process's, as far as memory allows,
+ * until its stat shows exec; or, but for the name, unknown again. */
+void proc_inst_copy(struct proc_inst *p, const struct proc_inst *from);
+void proc_inst_forget_text(struct proc_inst *p);
 
 #endif

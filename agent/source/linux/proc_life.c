@@ -1,8 +1,8 @@
 #include "agent/source/linux/proc_life.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "agent/source/linux/proc_attr.h"
 #include "agent/source/linux/proc_read.h"
 #include "common/base/clk.h"
 
@@ -190,6 +190,8 @@ static void forget(struct proc_life *l, struct proc_inst *p)
 static void queue_at(struct proc_inst_queue *q, struct proc_inst *p, enum proc_phase phase,
                      int64_t deadline_ns)
 {
+    assert(phase == PROC_WAITING || phase == PROC_DYING);
+    assert(p->phase != PROC_WAITING && p->phase != PROC_FREE);
     p->phase = phase;
     p->deadline_ns = deadline_ns;
     TAILQ_INSERT_TAIL(q, p, queue);
@@ -199,9 +201,9 @@ static void queue_at(struct proc_inst_queue *q, struct proc_inst *p, enum proc_p
 static void inherit(struct proc_table *t, struct proc_inst *p, const struct proc_inst *parent)
 {
     if (parent->uid_known) {
-        proc_attr_user(t, p, parent->uid);
+        proc_inst_user(t, p, parent->uid);
     }
-    proc_attr_copy(p, parent);
+    proc_inst_copy(p, parent);
 }
 
 /* Reads stat, which has the exact start; that of the fork's message is a moment later. False: it is
@@ -220,7 +222,7 @@ static bool look(struct proc_life *l, struct proc_inst *p)
     if (st.start_ticks != p->id.start) {
         return false;
     }
-    proc_attr_stat(l->table, p, &st);
+    proc_inst_stat(l->table, p, &st);
     return true;
 }
 
@@ -241,7 +243,7 @@ static enum err begin(struct proc_life *l, struct proc_id id, uint32_t parent_pi
     if (parent && !parent->start_known) {
         (void)look(l, parent); /* its start is in what is told of p */
     }
-    proc_attr_parent(l->table, p, parent_pid);
+    proc_inst_parent(l->table, p, parent_pid);
     if (parent) {
         inherit(l->table, p, parent);
     }
@@ -294,7 +296,7 @@ enum err proc_life_met(struct proc_life *l, uint32_t pid, int64_t now_ns, struct
     }
     e = begin(l, (struct proc_id){pid, st.start_ticks}, st.parent, now_ns, out);
     if (!e) {
-        proc_attr_stat(l->table, *out, &st);
+        proc_inst_stat(l->table, *out, &st);
     }
     return e;
 }
@@ -305,7 +307,7 @@ static bool refresh(struct proc_life *l, struct proc_inst *p)
     bool there = look(l, p);
 
     /* Without memory the text stays absent; the next row tries again. */
-    err_ignore(proc_attr_refresh(l->table, p));
+    err_ignore(proc_inst_refresh(l->table, p));
     return there;
 }
 
@@ -318,7 +320,7 @@ static void on_exec(struct proc_life *l, struct proc_inst *p, const struct proc_
     p->live_threads = 1;
     p->leader_ended = p->exit_known = false;
     p->threads_changed = true;
-    proc_attr_forget_text(p);
+    proc_inst_forget_text(p);
     p->name_n = p->comm_n = 0;
     p->stale = true;
     p->seen.peak_bytes = 0; /* of memory it no longer has */
@@ -377,7 +379,7 @@ void proc_life_event(struct proc_life *l, const struct proc_net_event *ev)
     if (ev->kind == PROC_NET_EXEC) {
         on_exec(l, p, ev);
     } else if (ev->kind == PROC_NET_UID) {
-        proc_attr_user(l->table, p, ev->code);
+        proc_inst_user(l->table, p, ev->code);
     } else if (ev->kind == PROC_NET_EXIT) {
         on_exit(l, p, ev);
     }
@@ -388,10 +390,10 @@ static void take_leader(struct proc_life *l, struct proc_inst *p, const struct p
     p->exit_known = true;
     p->exit_status = task->exit_status;
     if (!p->uid_known) {
-        proc_attr_user(l->table, p, task->uid);
+        proc_inst_user(l->table, p, task->uid);
     }
     if (p->phase == PROC_WAITING || p->name_n == 0) {
-        proc_attr_name(p, task->name, task->name_n);
+        proc_inst_name(p, task->name, task->name_n);
     }
 }
 
@@ -408,7 +410,7 @@ static void take_last(struct proc_life *l, struct proc_inst *p, bool ended)
     }
     if (p->phase == PROC_WAITING) {
         if (by_records || p->last_stat_known) { /* its stat says no more than that it is ending */
-            err_ignore(proc_attr_refresh(l->table, p));
+            err_ignore(proc_inst_refresh(l->table, p));
         }
         tell_start(l, p, p->exit_mono_ns);
     }

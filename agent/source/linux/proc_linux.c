@@ -12,7 +12,7 @@
  * It is complete only if every process known to be alive is in it: one that vanished while its end
  * is still on its way makes that table incomplete, so that no end is told twice.
  *
- * Who has not run since the last table is read in part (proc_quiet.h).
+ * Who has not run since the last table is read in part (proc_read.c).
  *
  * Rejected: eBPF (needs more privilege and a toolchain, for the same facts); leaving sleeping
  * processes out of tables (their memory and priority change from outside). */
@@ -26,7 +26,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "agent/source/linux/proc_attr.h"
 #include "agent/source/linux/proc_inst.h"
 #include "agent/source/linux/proc_life.h"
 #include "agent/source/linux/proc_pids.h"

@@ -1,20 +1,454 @@
+/* Rows of processes that have not run since the last one: most of them, most of the time. Their
+ * counters, states and files cannot have changed; what others can change from outside is looked at
+ * (memory, priority, CPUs, I/O priority), so such a row is the one that reading everything would
+ * return, for a quarter of the cost.
+ *
+ *   CPU time: has it grown? ──────────────────────yes──► read in full
+ *        │ no                                            ▲
+ *   statm, priority, CPUs, I/O priority: changed? ──yes──┤
+ *        │ no                                            │
+ *   last row again, 299 times at most ───────────────────┘
+ *
+ * A thread is charged when it leaves its CPU and at every tick of the scheduler. So a process may
+ * be shown as it was a tick ago (PROC_TICK_NS; a second on CPUs without a tick, nohz_full) if a
+ * thread has a CPU at this moment, for the first time since the last row: its own files would show
+ * the same CPU time.
+ *
+ * Who changes another's priority or CPUs does so seldom: that shows with the fourth row.
+ *
+ * Not seen: a thread that was woken but has not got a CPU yet still counts as waiting. A process
+ * that shares its memory or descriptors with another one (clone without CLONE_THREAD, rare) shows
+ * the other's changes to peak and handles with the 300th row at the latest. */
 #include "agent/source/linux/proc_read.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/sched/types.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/source/linux/proc_attr.h"
-#include "agent/source/linux/proc_quiet.h"
-#include "agent/source/linux/proc_threads.h"
+#include "common/base/vec.h"
 
-#define STAT_MAX   1024
-#define STATUS_MAX 8192
-#define IO_MAX     512
+#define STAT_MAX     1024
+#define STATUS_MAX   8192
+#define IO_MAX       512
+#define CPU_WORDS    128  /* 8,192 CPUs, the most Linux can have */
+#define FDS_RESERVED 1024 /* of the budget: threads keep none of them open */
+#define STILL_MAX    10   /* looks at a thread that does not run before its stat is closed */
+
+/* -- threads: states, who ran, switches; a process of one thread needs none of this -- */
+
+static void begin_states(struct snap_row *row)
+{
+    static const unsigned all[] = {M_THREADS_RUNNING,  M_THREADS_WAITING,    M_THREADS_DISK_WAIT,
+                                   M_THREADS_STOPPED,  M_THREADS_TERMINATED, M_THREADS_IDLE,
+                                   M_SUSPENDED_THREADS};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        row->values[all[i]] = 0;
+        row->mask |= METRIC_BIT(all[i]);
+    }
+}
+
+static void count_state(struct snap_row *row, char state)
+{
+    switch (state) {
+    case 'R':
+    case 'W':
+        row->values[M_THREADS_RUNNING]++;
+        break;
+    case 'D':
+    case 'K':
+        row->values[M_THREADS_DISK_WAIT]++;
+        break;
+    case 'T':
+    case 't':
+        row->values[M_THREADS_STOPPED]++;
+        row->values[M_SUSPENDED_THREADS]++;
+        break;
+    case 'Z':
+    case 'X':
+    case 'x':
+        row->values[M_THREADS_TERMINATED]++;
+        break;
+    case 'I':
+    case 'P':
+        row->values[M_THREADS_IDLE]++;
+        break;
+    default:
+        row->values[M_THREADS_WAITING]++;
+        break;
+    }
+}
+
+/* Lists come in the order of creation, so the wanted thread is nearly always the next one. */
+static enum err mark_thread(struct proc_inst *p, uint32_t tid, size_t *hint)
+{
+    enum err e;
+
+    for (size_t i = 0; i < p->n_threads; i++) {
+        size_t at = (*hint + i) % p->n_threads;
+
+        if (p->threads[at].tid == tid) {
+            p->threads[at].seen = true;
+            *hint = at + 1;
+            return ERR_OK;
+        }
+    }
+    e = VEC_ROOM(&p->threads, &p->cap_threads, p->n_threads + 1, PROC_THREADS_MAX);
+    if (e) {
+        return e;
+    }
+    p->threads[p->n_threads++] =
+        (struct proc_thread){.tid = tid, .stat_fd = -1, .sched_fd = -1, .seen = true};
+    return ERR_OK;
+}
+
+struct entry { /* struct linux_dirent64 */
+    uint64_t ino, off;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+static enum err mark_all(struct proc_inst *p, int fd)
+{
+    _Alignas(8) char buf[4096];
+    size_t hint = 0;
+
+    if (lseek(fd, 0, SEEK_SET) < 0) {
+        return ERR_IO;
+    }
+    for (;;) {
+        long got = syscall(SYS_getdents64, fd, buf, sizeof buf);
+
+        if (got < 0) {
+            return errno == ENOENT || errno == ESRCH ? ERR_NOTFOUND : ERR_IO;
+        }
+        if (got == 0) {
+            return ERR_OK;
+        }
+        for (long at = 0; at < got;) {
+            const struct entry *d = (const struct entry *)(buf + at);
+            uint32_t tid;
+
+            at += d->length;
+            if (proc_text_pid(&tid, d->name) == ERR_OK) {
+                enum err e = mark_thread(p, tid, &hint);
+
+                if (e) {
+                    return e;
+                }
+            }
+        }
+    }
+}
+
+static void end_threads(struct proc_table *t, struct proc_inst *p)
+{
+    for (size_t i = 0; i < p->n_threads; i++) {
+        if (p->threads[i].tid != p->id.pid) {
+            p->dead_switches += p->threads[i].switches;
+        }
+    }
+    proc_inst_drop_threads(t, p);
+}
+
+/* Ended threads leave their switches behind, where these are read thread by thread. */
+static void sweep(struct proc_table *t, struct proc_inst *p)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < p->n_threads; i++) {
+        struct proc_thread *th = &p->threads[i];
+
+        if (th->seen) {
+            p->threads[kept++] = *th;
+            continue;
+        }
+        p->dead_switches += th->switches;
+        proc_host_release(t->host, &th->stat_fd);
+        proc_host_release(t->host, &th->sched_fd);
+    }
+    p->n_threads = kept;
+}
+
+static enum err list_threads(struct proc_table *t, struct proc_inst *p)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < p->n_threads; i++) {
+        p->threads[i].seen = false;
+    }
+    if (p->task_fd < 0) {
+        e = proc_host_keep(t->host, &p->task_fd, p->id.pid, "task", O_RDONLY | O_DIRECTORY);
+    }
+    if (e == ERR_FULL) {
+        int fd;
+
+        e = proc_host_open_file(t->host, &fd, p->id.pid, "task", O_RDONLY | O_DIRECTORY);
+        if (!e) {
+            e = mark_all(p, fd);
+            close(fd);
+        }
+    } else if (!e) {
+        e = mark_all(p, p->task_fd);
+    }
+    if (!e) {
+        sweep(t, p);
+    }
+    return e;
+}
+
+/* Threads keep descriptors only while plenty are left: a process needs its own more. */
+static enum err read_file(struct proc_table *t, struct proc_inst *p, const char *file, int *fd,
+                          char *buf, size_t cap, size_t *n)
+{
+    if (*fd < 0 && t->host->fds_left < FDS_RESERVED) {
+        return proc_host_read(t->host, p->id.pid, file, buf, cap, n);
+    }
+    return proc_host_read_kept(t->host, fd, p->id.pid, file, buf, cap, n);
+}
+
+/* Time on a CPU, exact from schedstat where the kernel has it: has it grown, or had the thread a
+ * CPU at all? Before its state is read, so that what happens after shows the next time.
+ * False: ticks of its stat must do. */
+static bool look(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
+{
+    struct proc_turns now;
+    char file[48], buf[128];
+    size_t n;
+
+    snprintf(file, sizeof file, "task/%u/schedstat", th->tid);
+    th->ran = false;
+    th->moved = true;
+    if (read_file(t, p, file, &th->sched_fd, buf, sizeof buf, &n) != ERR_OK ||
+        proc_text_schedstat(&now, buf, n) != ERR_OK || now.turns == 0) {
+        return false;
+    }
+    th->ran = th->known && now.run_ns > th->turns.run_ns;
+    th->moved = now.turns != th->turns.turns || now.run_ns != th->turns.run_ns ||
+                th->state == 'R' || th->state == 0;
+    th->turns = now;
+    th->still = th->moved ? 0 : th->still + 1;
+    if (th->still == STILL_MAX) {
+        proc_host_release(t->host, &th->stat_fd);
+    }
+    return true;
+}
+
+static enum err read_switches(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
+{
+    char file[48], buf[8192];
+    struct proc_status status;
+    size_t n;
+    enum err e;
+
+    snprintf(file, sizeof file, "task/%u/status", th->tid);
+    e = proc_host_read(t->host, p->id.pid, file, buf, sizeof buf, &n);
+    if (!e) {
+        e = proc_text_status(&status, buf, n);
+    }
+    if (!e && (status.have & STATUS_SWITCHES)) {
+        th->switches = status.switches;
+    }
+    return e;
+}
+
+static bool read_state(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
+                       bool looked)
+{
+    char file[48], buf[1024];
+    struct proc_stat st;
+    uint64_t ticks;
+    size_t n;
+
+    snprintf(file, sizeof file, "task/%u/stat", th->tid);
+    if (read_file(t, p, file, &th->stat_fd, buf, sizeof buf, &n) != ERR_OK ||
+        proc_text_stat(&st, buf, n) != ERR_OK) {
+        return false;
+    }
+    th->state = st.state;
+    if (!looked) {
+        ticks = st.user_ticks + st.kernel_ticks;
+        th->ran = th->known && ticks > th->turns.run_ns;
+        th->turns.run_ns = ticks;
+    }
+    th->known = true;
+    return true;
+}
+
+/* One thread; false when it has ended meanwhile. One that had no CPU is in the state it was in. */
+static bool read_thread(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
+                        struct snap_row *row, bool switches)
+{
+    bool looked = look(t, p, th);
+
+    if (th->moved || t->host->every_file) {
+        if (!read_state(t, p, th, looked)) {
+            return false;
+        }
+        if (switches) {
+            err_ignore(read_switches(t, p, th));
+        }
+    }
+    count_state(row, th->state);
+    if (th->state == 'R' || th->ran) {
+        row->values[M_ACTIVE_THREADS]++;
+    }
+    return true;
+}
+
+static enum err read_threads(struct proc_table *t, struct proc_inst *p, struct snap_row *row,
+                             bool switches)
+{
+    uint64_t sum = 0;
+
+    if (p->threads_changed || switches) {
+        enum err e = list_threads(t, p);
+
+        if (e) {
+            return e;
+        }
+        p->threads_changed = false;
+    }
+    begin_states(row);
+    row->values[M_ACTIVE_THREADS] = 0;
+    for (size_t i = 0; i < p->n_threads; i++) {
+        if (!read_thread(t, p, &p->threads[i], row, switches)) {
+            p->threads_changed = true;
+        }
+        sum += p->threads[i].switches;
+    }
+    if (p->sampled) {
+        row->mask |= METRIC_BIT(M_ACTIVE_THREADS);
+    }
+    if (switches) {
+        row->values[M_CONTEXT_SWITCHES] = (int64_t)(sum + p->dead_switches);
+        row->mask |= METRIC_BIT(M_CONTEXT_SWITCHES);
+    }
+    return ERR_OK;
+}
+
+/* -- rows of who has not run -- */
+
+/* Whether no thread of p has been charged for a CPU since the last look. */
+static bool rests(struct proc_inst *p)
+{
+    uint64_t before_ns = p->quiet.run_ns;
+
+    if (proc_host_cpu(p->id.pid, &p->quiet.run_ns) != ERR_OK) {
+        p->quiet.run_ns = 0;
+    }
+    return before_ns > 0 && p->quiet.run_ns == before_ns;
+}
+
+/* Marks that were read before are read in two parts, the second with each fourth row. */
+static bool read_marks(struct proc_table *t, struct proc_inst *p, struct proc_marks *out)
+{
+    const struct proc_quiet *q = &p->quiet;
+    struct sched_attr attr = {0};
+    uint64_t cpus[CPU_WORDS];
+    char buf[128];
+    size_t n;
+
+    *out = q->marks;
+    if (proc_host_read_kept(t->host, &p->quiet.statm_fd, p->id.pid, "statm", buf, sizeof buf, &n) !=
+            ERR_OK ||
+        proc_text_statm(&out->pages, buf, n) != ERR_OK) {
+        return false;
+    }
+    if (q->kept && q->marked && (q->rows + p->id.pid) % PROC_QUIET_OTHERS) {
+        return true;
+    }
+    if (syscall(SYS_sched_getattr, p->id.pid, &attr, sizeof attr, 0) != 0 ||
+        syscall(SYS_sched_getaffinity, p->id.pid, sizeof cpus, cpus) < (long)sizeof *cpus) {
+        return false;
+    }
+    out->cpus = cpus[0];
+    out->policy = (int32_t)attr.sched_policy;
+    out->nice = attr.sched_nice;
+    out->priority = (int32_t)attr.sched_priority;
+    out->io = (int32_t)syscall(SYS_ioprio_get, 1, p->id.pid);
+    return true;
+}
+
+static void give_again(struct proc_table *t, struct proc_inst *p, struct snap_row *row)
+{
+    struct proc_quiet *q = &p->quiet;
+    size_t i = 0;
+
+    row->mask = q->mask;
+    for (uint64_t left = q->mask; left; left &= left - 1) {
+        row->values[__builtin_ctzll(left)] = q->values[i++];
+    }
+    /* Nobody ran. The first row of all could not tell. */
+    row->values[M_ACTIVE_THREADS] = 0;
+    row->mask |= METRIC_BIT(M_ACTIVE_THREADS);
+    p->ran = false;
+    q->rows++;
+    if (q->rows == PROC_QUIET_RELEASE || (t->host->fds_left == 0 && q->rows < PROC_QUIET_RELEASE)) {
+        proc_inst_release(t, p);
+    }
+}
+
+static bool repeat_row(struct proc_table *t, struct proc_inst *p, struct snap_row *row)
+{
+    struct proc_quiet *q = &p->quiet;
+    struct proc_marks now;
+    bool still, marked;
+
+    if (t->host->every_file) {
+        q->kept = false;
+        p->ran = true;
+        return false;
+    }
+    /* In this order: what happens between two steps shows in the next row. */
+    still = rests(p);
+    marked = (still || !p->ran) && read_marks(t, p, &now); /* who runs in every row needs none */
+    if (still && marked && q->kept && q->marked && !p->stale && q->rows + 1 < PROC_QUIET_ROWS &&
+        memcmp(&now, &q->marks, sizeof now) == 0) {
+        give_again(t, p, row);
+        return true;
+    }
+    q->kept = false;
+    q->marked = marked;
+    if (marked) {
+        q->marks = now;
+    }
+    p->ran = p->sampled && !still;
+    return false;
+}
+
+/* Whether all of its threads are known and none has or waits for a CPU. */
+static bool may_keep(const struct proc_inst *p, uint32_t threads, const struct snap_row *row)
+{
+    return (row->mask & METRIC_BIT(M_THREADS_RUNNING)) && row->values[M_THREADS_RUNNING] == 0 &&
+           (threads <= 1 ? p->n_threads == 0 : p->n_threads == threads) &&
+           __builtin_popcountll(row->mask) <= PROC_COLUMNS;
+}
+
+static void keep_row(struct proc_inst *p, uint32_t threads, const struct snap_row *row)
+{
+    struct proc_quiet *q = &p->quiet;
+    size_t i = 0;
+
+    q->rows = 0;
+    q->kept = may_keep(p, threads, row);
+    if (!q->kept) {
+        return;
+    }
+    q->mask = row->mask;
+    for (uint64_t left = row->mask; left; left &= left - 1) {
+        q->values[i++] = row->values[__builtin_ctzll(left)];
+    }
+}
+
+/* -- all of a process -- */
 
 static void put(struct snap_row *row, unsigned id, int64_t v)
 {
@@ -32,7 +466,8 @@ static uint64_t more(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-bool proc_read_ended(const struct proc_stat *st)
+/* Whether nothing runs in it any more. */
+static bool has_ended(const struct proc_stat *st)
 {
     bool gone =
         st->state == 'Z' || st->state == 'X' || st->state == 'x' || (st->flags & PROC_FLAG_EXITING);
@@ -51,7 +486,7 @@ enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *ou
     if (!e) {
         e = proc_text_stat(&st, buf, n);
     }
-    if (!e && proc_read_ended(&st)) {
+    if (!e && has_ended(&st)) {
         e = ERR_END;
     }
     if (!e) {
@@ -105,7 +540,7 @@ static enum err put_status(struct proc_table *t, struct proc_inst *p, struct sna
         return e;
     }
     if (status->have & STATUS_UID) {
-        proc_attr_user(t, p, status->uid);
+        proc_inst_user(t, p, status->uid);
     }
     if (status->have & STATUS_PEAK) {
         put(row, M_PEAK_WORKING_SET, clamp(status->peak_bytes));
@@ -255,11 +690,11 @@ static void put_single(struct proc_table *t, struct proc_inst *p, const struct p
     uint64_t before = p->seen.switches;
 
     if (p->threads || p->task_fd >= 0) {
-        proc_threads_end(t, p);
+        end_threads(t, p);
     }
     p->threads_changed = true;
-    proc_threads_begin(row);
-    proc_threads_count(row, st->state);
+    begin_states(row);
+    count_state(row, st->state);
     if (status->have & STATUS_SWITCHES) {
         p->seen.switches = more(p->seen.switches, status->switches + p->dead_switches);
         put(row, M_CONTEXT_SWITCHES, clamp(p->seen.switches));
@@ -280,7 +715,7 @@ static enum err put_threads(struct proc_table *t, struct proc_inst *p,
     if (st->threads != p->n_threads) {
         p->threads_changed = true;
     }
-    e = proc_threads_read(t, p, row, !sw->ask);
+    e = read_threads(t, p, row, !sw->ask);
     if (e == ERR_NOTFOUND || e == ERR_NOMEM) {
         return e;
     }
@@ -312,7 +747,7 @@ static enum err read_own_stat(struct proc_table *t, struct proc_inst *p, struct 
     if (st->start_ticks != p->id.start) {
         return ERR_EXISTS;
     }
-    return proc_read_ended(st) ? ERR_END : ERR_OK;
+    return has_ended(st) ? ERR_END : ERR_OK;
 }
 
 static enum err read_full(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
@@ -328,8 +763,8 @@ static enum err read_full(struct proc_table *t, struct proc_inst *p, const struc
     if (e) {
         return e;
     }
-    proc_attr_stat(t, p, &st);
-    e = proc_attr_refresh(t, p);
+    proc_inst_stat(t, p, &st);
+    e = proc_inst_refresh(t, p);
     if (e) {
         return e;
     }
@@ -350,7 +785,7 @@ static enum err read_full(struct proc_table *t, struct proc_inst *p, const struc
         }
     }
     p->sampled = true;
-    proc_quiet_keep(p, st.threads, row);
+    keep_row(p, st.threads, row);
     proc_inst_row(t->host, p, row);
     return ERR_OK;
 }
@@ -358,7 +793,7 @@ static enum err read_full(struct proc_table *t, struct proc_inst *p, const struc
 enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
                        struct snap_row *row)
 {
-    if (!proc_quiet_again(t, p, row)) {
+    if (!repeat_row(t, p, row)) {
         return read_full(t, p, sw, row);
     }
     proc_inst_row(t->host, p, row);

@@ -6,6 +6,10 @@
 #include "agent/source/linux/proc_inst.h"
 #include "agent/source/source.h"
 
+#define PROC_QUIET_ROWS    300 /* repeated rows; the one after them is read in full */
+#define PROC_QUIET_OTHERS  4   /* priority, CPUs and I/O priority are compared in each fourth */
+#define PROC_QUIET_RELEASE 10  /* after so many, descriptors of the other files are closed */
+
 /* Where the switches of a process with several threads come from: asks the kernel for the sum over
  * its living threads (and, on some kernels, ended ones). */
 struct proc_switches {
@@ -18,9 +22,6 @@ struct proc_switches {
  * Errors: ERR_NOTFOUND (gone), ERR_END (ended, its parent has not taken note yet), ERR_CORRUPT,
  * ERR_ACCESS, ERR_IO */
 NODISCARD enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *out);
-
-/* Whether nothing runs in it any more. */
-bool proc_read_ended(const struct proc_stat *st);
 
 /* Fills `row` from process p.
  * Errors: ERR_NOTFOUND (gone), ERR_END (ended), ERR_EXISTS (the pid belongs to a younger process

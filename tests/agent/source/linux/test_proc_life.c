@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/source/linux/proc_attr.h"
 #include "agent/source/linux/proc_read.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -235,7 +234,7 @@ static void live_unseen(struct world *w)
     struct proc_inst *parent;
 
     assert_ok(proc_inst_add(&parent, &w->table, (struct proc_id){1, 1}));
-    proc_attr_name(parent, "parent", 6);
+    proc_inst_name(parent, "parent", 6);
     send(w, PROC_NET_FORK, PID_A, PID_A, 0);
     send(w, PROC_NET_EXEC, PID_A, PID_A, 0);
     send(w, PROC_NET_EXIT, PID_A, PID_A, 0);
@@ -270,7 +269,7 @@ static void a_record_does_not_overtake_exec_and_end(void **state)
     struct proc_inst *parent;
 
     assert_ok(proc_inst_add(&parent, &it.table, (struct proc_id){1, 1}));
-    proc_attr_name(parent, "parent", 6);
+    proc_inst_name(parent, "parent", 6);
     parent->program = mem_strdup("parent");
     parent->program_n = 6;
     assert_int_equal(offer_record(&it, PID_A, PID_A, true, false), PROC_TOOK_NOT);

@@ -1,4 +1,4 @@
-#include "agent/source/linux/proc_quiet.h"
+#include "agent/source/linux/proc_read.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/source/linux/proc_attr.h"
 #include "common/base/mem.h"
 #include "tests/support/t.h"
 
