@@ -55,7 +55,7 @@ struct proc_marks {
     int32_t policy, nice, priority, io;
 };
 
-/* The last row that was read in full, and what shows that nothing has changed since: proc_read.c. */
+/* The last row that was read in full, and what shows that nothing has changed: see proc_read.c. */
 struct proc_quiet {
     int statm_fd;    /* kept descriptor, -1 = closed */
     uint64_t run_ns; /* CPU time, read before that row; 0 = not known */
@@ -176,7 +176,7 @@ void proc_inst_user(struct proc_table *t, struct proc_inst *p, uint32_t uid);
 /* Parent at start; its own start becomes known when it is in the table and is not younger. */
 void proc_inst_parent(const struct proc_table *t, struct proc_inst *p, uint32_t parent_pid);
 
-/* The name as the kernel has it, that of the main thread: tells only where the program is unknown.
+/* The name as the kernel has it, that of the main thread: used only where the program is unknown.
  */
 void proc_inst_name(struct proc_inst *p, const char *name, size_t n);
 

@@ -18,9 +18,9 @@ void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sin
     TAILQ_INIT(&l->dying);
 }
 
-/* -- telling -- */
+/* -- facts -- */
 
-static void tell(struct proc_life *l, struct event *ev, int64_t mono_ns)
+static void report(struct proc_life *l, struct event *ev, int64_t mono_ns)
 {
     mono_ns = mono_ns < l->until_ns ? mono_ns : l->until_ns;
     mono_ns = mono_ns > l->last_mono_ns ? mono_ns : l->last_mono_ns;
@@ -31,7 +31,7 @@ static void tell(struct proc_life *l, struct event *ev, int64_t mono_ns)
     l->sink.fact(l->sink.ctx, ev);
 }
 
-static void tell_start(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
+static void report_start(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
 {
     struct event ev = {.kind = EV_PROC_START};
 
@@ -41,7 +41,7 @@ static void tell_start(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
         TAILQ_REMOVE(&l->waiting, p, queue);
         p->phase = PROC_ALIVE;
     }
-    tell(l, &ev, now_ns);
+    report(l, &ev, now_ns);
 }
 
 static uint64_t more(uint64_t a, uint64_t b)
@@ -81,7 +81,7 @@ static void put_times(const struct proc_host *h, const struct proc_inst *p,
 }
 
 /* A process seen from its start: what its threads used, summed. One found alive may have had
- * threads that ended before, and a record may have been lost: then its own files must tell, if
+ * threads that ended before, and a record may have been lost: then its own files must say, if
  * they could still be read. */
 static bool choose_sums(const struct proc_host *h, const struct proc_inst *p, struct proc_sums *s)
 {
@@ -144,7 +144,7 @@ static uint32_t exit_code(uint32_t status)
     return (status & 0x7f) ? 128 + (status & 0x7f) : status >> 8 & 0xff;
 }
 
-static void tell_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
+static void report_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
 {
     const struct proc_host *h = l->table->host;
     struct event ev = {.kind = EV_PROC_STOP};
@@ -152,7 +152,7 @@ static void tell_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
     int64_t totals[METRIC_COLS] = {0};
 
     if (p->phase == PROC_WAITING) {
-        tell_start(l, p, p->exit_mono_ns);
+        report_start(l, p, p->exit_mono_ns);
     } else if (p->phase == PROC_DYING) {
         TAILQ_REMOVE(&l->dying, p, queue);
     }
@@ -171,7 +171,7 @@ static void tell_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
     }
     put_totals(h, p, &ev.u.proc, totals);
     ev.wall_ns = info->exit_ns;
-    tell(l, &ev, now_ns);
+    report(l, &ev, now_ns);
     proc_inst_remove(l->table, p);
 }
 
@@ -241,7 +241,7 @@ static enum err begin(struct proc_life *l, struct proc_id id, uint32_t parent_pi
     p->live_threads = 1;
     p->all_threads = 1;
     if (parent && !parent->start_known) {
-        (void)look(l, parent); /* its start is in what is told of p */
+        (void)look(l, parent); /* its start is in what is reported of p */
     }
     proc_inst_parent(l->table, p, parent_pid);
     if (parent) {
@@ -326,7 +326,7 @@ static void on_exec(struct proc_life *l, struct proc_inst *p, const struct proc_
     p->seen.peak_bytes = 0; /* of memory it no longer has */
     there = refresh(l, p);
     if (p->by_event && (there || !l->records || p->phase != PROC_WAITING)) {
-        tell_start(l, p, ev->mono_ns);
+        report_start(l, p, ev->mono_ns);
     }
 }
 
@@ -341,7 +341,7 @@ static bool complete(const struct proc_life *l, const struct proc_inst *p)
 static void settle(struct proc_life *l, struct proc_inst *p)
 {
     if (p->phase == PROC_DYING && complete(l, p)) {
-        tell_stop(l, p, l->now_ns);
+        report_stop(l, p, l->now_ns);
     }
 }
 
@@ -357,7 +357,7 @@ static void on_exit(struct proc_life *l, struct proc_inst *p, const struct proc_
     /* With records it is the last thread's record that ends a process. */
     if (!l->records && p->phase != PROC_DYING && p->leader_ended && p->live_threads <= 0) {
         if (p->phase == PROC_WAITING) {
-            tell_start(l, p, ev->mono_ns);
+            report_start(l, p, ev->mono_ns);
         }
         queue_at(&l->dying, p, PROC_DYING, clk_add(ev->mono_ns, RECORD_GRACE_NS));
     }
@@ -412,7 +412,7 @@ static void take_last(struct proc_life *l, struct proc_inst *p, bool ended)
         if (by_records || p->last_stat_known) { /* its stat says no more than that it is ending */
             err_ignore(proc_inst_refresh(l->table, p));
         }
-        tell_start(l, p, p->exit_mono_ns);
+        report_start(l, p, p->exit_mono_ns);
     }
     if (p->phase != PROC_DYING) {
         queue_at(&l->dying, p, PROC_DYING, clk_add(l->now_ns, RECORD_GRACE_NS));
@@ -458,8 +458,8 @@ enum proc_took proc_life_task(struct proc_life *l, const struct proc_net_task *t
     return ended ? PROC_TOOK_ENDED : PROC_TOOK;
 }
 
-/* On a busy machine the way out takes longer than the grace: who is told to have ended while it is
- * still listed would be met again, as one more start. */
+/* On a busy machine the way out takes longer than the grace: a process reported as
+ * ended while it is still listed would be met again, as one more start. */
 static bool still_ending(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
 {
     return now_ns - p->exit_mono_ns < END_MAX_NS && look(l, p);
@@ -471,14 +471,14 @@ void proc_life_due(struct proc_life *l, int64_t now_ns)
 
     while ((p = TAILQ_FIRST(&l->waiting)) && p->deadline_ns <= now_ns) {
         (void)refresh(l, p);
-        tell_start(l, p, now_ns);
+        report_start(l, p, now_ns);
     }
     while ((p = TAILQ_FIRST(&l->dying)) && p->deadline_ns <= now_ns) {
         if (still_ending(l, p, now_ns)) {
             TAILQ_REMOVE(&l->dying, p, queue);
             queue_at(&l->dying, p, PROC_DYING, clk_add(now_ns, RECORD_GRACE_NS));
         } else {
-            tell_stop(l, p, now_ns);
+            report_stop(l, p, now_ns);
         }
     }
 }
@@ -495,7 +495,7 @@ int64_t proc_life_deadline(const struct proc_life *l)
 void proc_life_vanished(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
 {
     if (p->leader_ended || p->last_record) {
-        tell_stop(l, p, now_ns);
+        report_stop(l, p, now_ns);
     } else {
         forget(l, p);
     }

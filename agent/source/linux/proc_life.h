@@ -1,12 +1,12 @@
-/* Lives of processes from what the kernel tells as it happens: fork, exec, end, and the record of
+/* Lives of processes from what the kernel reports as it happens: fork, exec, end, and the record of
  * every ended thread become one start and one stop per process.
  *
  *   fork ──► waiting ──exec, or 100 ms without──► alive ──last thread ends──► dying ──► (forgotten)
- *              │                start told            ▲        records may still come, ≤ 100 ms│
- *              └──ends first: start told, then stop──┘                             stop told ◄─┘
+ *              │                start reported        ▲        records may still come, ≤ 100 ms│
+ *              └──ends first: both are reported ───────┘                         stop reported ◄─┘
  *
- * A start is told late because a process bears its parent's name until exec; an exec after that is
- * told as a second start of the same instance, which updates it.
+ * A start is reported late because a process bears its parent's name until exec; an exec after that
+ * is reported as a second start of the same instance, which updates it.
  * Threads: one owner. No sockets here: the caller hands decoded messages in. */
 #ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_LIFE_H
 #define PROCFLEET_AGENT_SOURCE_LINUX_PROC_LIFE_H
@@ -44,7 +44,7 @@ void proc_life_due(struct proc_life *l, int64_t now_ns);
 /* The next moment at which something will be due, INT64_MAX when nothing waits. */
 int64_t proc_life_deadline(const struct proc_life *l);
 
-/* A process is gone from the list although its end was not seen (or not completely): told if it
+/* A process is gone from the list although its end was not seen (or not completely): reported if it
  * was, then forgotten. */
 void proc_life_vanished(struct proc_life *l, struct proc_inst *p, int64_t now_ns);
 

@@ -4,15 +4,15 @@
  *     ▲                                (messages every 64)                          │
  *     └───────────── sleep until tick, message, due start or stop, or stop() ◄──────┘
  *
- * With the process connector (proc_sock.h) starts and stops are facts, told as they happen
+ * With the process connector (proc_sock.h) starts and stops are facts, reported as they happen
  * (proc_life.h), and a table only reconciles: whatever the kernel could not deliver shows as a
  * difference. Without it every table is complete and the receiver compares.
  *
- * A table never contains a process whose stop was told, nor one whose start is still held back.
+ * A table never contains a process whose stop was reported, nor one whose start is still held back.
  * It is complete only if every process known to be alive is in it: one that vanished while its end
- * is still on its way makes that table incomplete, so that no end is told twice.
+ * is still on its way makes that table incomplete, so that no end is reported twice.
  *
- * Who has not run since the last table is read in part (proc_read.c).
+ * A process that has not run since the last table is read in part (proc_read.c).
  *
  * Rejected: eBPF (needs more privilege and a toolchain, for the same facts); leaving sleeping
  * processes out of tables (their memory and priority change from outside). */
@@ -156,7 +156,7 @@ static void count_failure(struct proc_linux *s, uint32_t pid, enum err e)
     if (e == ERR_FULL) {
         s->capped = true;
     } else if (e == ERR_ACCESS) {
-        /* Hidden (hidepid): nobody to us, unless its start was told or it was seen before. */
+        /* Hidden (hidepid): none to us, unless its start was reported or it was seen before. */
         s->capped = s->capped || proc_inst_find(&s->table, pid);
     } else if (e != ERR_OK && e != ERR_END && e != ERR_NOTFOUND) {
         s->host.counts.damaged++;
@@ -183,7 +183,7 @@ static void read_all(struct proc_linux *s)
     }
 }
 
-/* Takes out of the rows whoever has ended since its row was read. */
+/* Removes the rows of processes that have ended since they were read. */
 static void drop_ended(struct proc_linux *s)
 {
     size_t kept = 0;
@@ -208,9 +208,9 @@ static bool is_alive(uint32_t pid)
     return kill((pid_t)pid, 0) == 0 || errno == EPERM;
 }
 
-/* Whoever was not in this list: polled, it has ended; with the connector its end must arrive, and
- * when it has not by the next tick (at least a tenth of a second) it was lost.
- * Gives whether somebody is in doubt. */
+/* A process that was not in this list has ended if we poll; with the connector its end must arrive,
+ * and when it has not by the next tick (at least a tenth of a second) it was lost.
+ * Returns whether a process is in doubt. */
 static bool drop_vanished(struct proc_linux *s, int64_t now_ns)
 {
     bool doubt = false;
@@ -219,11 +219,11 @@ static bool drop_vanished(struct proc_linux *s, int64_t now_ns)
         struct proc_inst *p = &s->table.all[i];
 
         if (p->phase == PROC_DYING) {
-            doubt = true; /* its end is told soon, listed or not */
+            doubt = true; /* its end is reported soon, listed or not */
         } else if (p->phase == PROC_FREE || p->phase == PROC_WAITING || p->tick == s->tick) {
             continue;
         } else if (s->sock && !p->sampled && is_alive(p->id.pid)) {
-            doubt = true; /* hidden from us (hidepid): only its end will tell */
+            doubt = true; /* hidden from us (hidepid): only its end will show */
         } else if (!s->sock || (p->missing_since_ns && now_ns - p->missing_since_ns > CLK_S / 10)) {
             proc_life_vanished(&s->life, p, now_ns);
         } else {
@@ -243,7 +243,7 @@ static enum err take_table(struct proc_linux *s)
     s->tick++;
     proc_host_clocks(&s->host);
     /* Before the first process is read: that is the same distance from table to table, whatever is
-     * told meanwhile, so that shares of a CPU are right. */
+     * reported meanwhile, so that shares of a CPU are right. */
     snap.mono_ns = os_mono_ns();
     if (snap.mono_ns < s->life.last_mono_ns) {
         snap.mono_ns = s->life.last_mono_ns;
@@ -345,7 +345,7 @@ static void stop(struct source *base)
     struct proc_linux *s = (struct proc_linux *)base;
     uint64_t one = 1;
 
-    /* Fails only when told some 2^64 times already. */
+    /* Fails only when called some 2^64 times already. */
     if (write(s->stop_fd, &one, sizeof one) != sizeof one) {
         return;
     }

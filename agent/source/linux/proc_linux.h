@@ -19,7 +19,7 @@ struct proc_linux_conf {
  * (*out)->about.polled and .detail tell. Descriptors of the program: the soft limit is raised to
  * the hard one, three quarters are used at most.
  * Facts: EV_PROC_START once or, after exec, again for the same instance; EV_PROC_STOP with exact
- * totals where the kernel told them. exit_code is the exit code, or 128 + signal.
+ * totals where the kernel reported them. exit_code is the exit code, or 128 + signal.
  * Errors: ERR_RANGE, ERR_NOMEM, ERR_NOTFOUND or ERR_ACCESS (no procfs), ERR_IO. run: ERR_IO */
 NODISCARD enum err proc_linux_open(struct source **out, const struct proc_linux_conf *conf,
                                    struct source_sink sink, struct errmsg *why);

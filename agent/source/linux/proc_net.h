@@ -39,7 +39,8 @@ struct proc_net_event {
     uint32_t pid, tid;   /* the process it happened to, the thread of it */
     uint32_t parent_pid; /* fork */
     uint32_t code;       /* exit: wait status; uid: the real user; ack: errno */
-    uint32_t token;      /* ack: that of the subscription it answers; everybody gets all of them */
+    uint32_t
+        token; /* ack: that of the subscription it answers; every subscriber gets all of them */
 };
 NODISCARD enum err proc_net_event(struct proc_net_event *out, const struct proc_net_msg *msg);
 

@@ -14,7 +14,7 @@
  * thread has a CPU at this moment, for the first time since the last row: its own files would show
  * the same CPU time.
  *
- * Who changes another's priority or CPUs does so seldom: that shows with the fourth row.
+ * Priority and CPUs of another process are seldom changed: that shows with the fourth row.
  *
  * Not seen: a thread that was woken but has not got a CPU yet still counts as waiting. A process
  * that shares its memory or descriptors with another one (clone without CLONE_THREAD, rare) shows
@@ -40,7 +40,7 @@
 #define FDS_RESERVED 1024 /* of the budget: threads keep none of them open */
 #define STILL_MAX    10   /* looks at a thread that does not run before its stat is closed */
 
-/* -- threads: states, who ran, switches; a process of one thread needs none of this -- */
+/* -- threads: states, which ran, switches; a process of one thread needs none of this -- */
 
 static void begin_states(struct snap_row *row)
 {
@@ -334,7 +334,7 @@ static enum err read_threads(struct proc_table *t, struct proc_inst *p, struct s
     return ERR_OK;
 }
 
-/* -- rows of who has not run -- */
+/* -- rows of processes that have not run -- */
 
 /* Whether no thread of p has been charged for a CPU since the last look. */
 static bool rests(struct proc_inst *p)
@@ -377,7 +377,7 @@ static bool read_marks(struct proc_table *t, struct proc_inst *p, struct proc_ma
     return true;
 }
 
-static void give_again(struct proc_table *t, struct proc_inst *p, struct snap_row *row)
+static void repeat_values(struct proc_table *t, struct proc_inst *p, struct snap_row *row)
 {
     struct proc_quiet *q = &p->quiet;
     size_t i = 0;
@@ -386,7 +386,7 @@ static void give_again(struct proc_table *t, struct proc_inst *p, struct snap_ro
     for (uint64_t left = q->mask; left; left &= left - 1) {
         row->values[__builtin_ctzll(left)] = q->values[i++];
     }
-    /* Nobody ran. The first row of all could not tell. */
+    /* No thread ran. The first row of all could not say. */
     row->values[M_ACTIVE_THREADS] = 0;
     row->mask |= METRIC_BIT(M_ACTIVE_THREADS);
     p->ran = false;
@@ -409,10 +409,10 @@ static bool repeat_row(struct proc_table *t, struct proc_inst *p, struct snap_ro
     }
     /* In this order: what happens between two steps shows in the next row. */
     still = rests(p);
-    marked = (still || !p->ran) && read_marks(t, p, &now); /* who runs in every row needs none */
+    marked = (still || !p->ran) && read_marks(t, p, &now); /* not if it runs in every row */
     if (still && marked && q->kept && q->marked && !p->stale && q->rows + 1 < PROC_QUIET_ROWS &&
         memcmp(&now, &q->marks, sizeof now) == 0) {
-        give_again(t, p, row);
+        repeat_values(t, p, row);
         return true;
     }
     q->kept = false;

@@ -59,7 +59,7 @@ static enum err open_socket(int *out, int protocol, uint32_t groups,
     if (fd < 0) {
         return errno == EPROTONOSUPPORT ? ERR_UNSUPPORTED : ERR_IO;
     }
-    /* Without the right to force it, as much as everybody may have. */
+    /* Without the right to force it, as much as any process may have. */
     if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
     }
@@ -228,11 +228,11 @@ static enum err query_group(struct proc_sock *s, uint32_t pid, struct proc_net_t
     return proc_net_task(task, &msg);
 }
 
-/* A thread that waits some two hundred times, tells, and ends when it is told to. */
+/* A thread that waits some two hundred times, says so, and ends when it is let go. */
 #define TRIAL_WAITS 200
 
 struct trial {
-    int told[2], go[2]; /* pipes */
+    int waited[2], go[2]; /* pipes */
 };
 
 static void trial_thread(void *arg)
@@ -244,7 +244,7 @@ static void trial_thread(void *arg)
     for (int i = 0; i < TRIAL_WAITS; i++) {
         nanosleep(&shortest, NULL);
     }
-    if (write(tr->told[1], &c, 1) == 1) {
+    if (write(tr->waited[1], &c, 1) == 1) {
         while (read(tr->go[0], &c, 1) < 0 && errno == EINTR) {
         }
     }
@@ -260,14 +260,14 @@ static enum err try_ended(struct proc_sock *s)
     enum err e = ERR_IO;
     char c = 0;
 
-    if (pipe2(tr.told, O_CLOEXEC) != 0 || pipe2(tr.go, O_CLOEXEC) != 0) {
+    if (pipe2(tr.waited, O_CLOEXEC) != 0 || pipe2(tr.go, O_CLOEXEC) != 0) {
         goto out;
     }
     e = os_thread_start(&th, "trial", trial_thread, &tr);
     if (e) {
         goto out;
     }
-    while (read(tr.told[0], &c, 1) < 0 && errno == EINTR) {
+    while (read(tr.waited[0], &c, 1) < 0 && errno == EINTR) {
     }
     e = proc_sock_switches(s, (uint32_t)getpid(), &alive);
     close_fd(&tr.go[1]); /* end of file lets it go */
@@ -277,8 +277,8 @@ static enum err try_ended(struct proc_sock *s)
     }
     s->counts_ended = !e && ended + TRIAL_WAITS / 2 > alive;
 out:
-    close_fd(&tr.told[0]);
-    close_fd(&tr.told[1]);
+    close_fd(&tr.waited[0]);
+    close_fd(&tr.waited[1]);
     close_fd(&tr.go[0]);
     close_fd(&tr.go[1]);
     return e;
@@ -471,8 +471,8 @@ static bool fetch_records(struct proc_sock *s, uint64_t *lost, uint64_t *damaged
     return n == (int)room;
 }
 
-/* Those nobody takes yet wait on, unless there is nothing more to wait for: no event is left, or a
- * younger record was taken with the end of its process. A stranger's, which nobody ever takes,
+/* Those not taken yet wait on, unless there is nothing more to wait for: no event is left, or a
+ * younger record was taken with the end of its process. A stranger's, which is never taken,
  * would else hold up those behind it while events fill the table. (So do PACKETS strangers in a
  * row: after an overflow, when tables set right what was lost anyway.) */
 static void hand_on_records(struct proc_sock *s, const struct proc_sock_sink *sink, bool final)
