@@ -419,7 +419,7 @@ static void put_row_depth(struct jsonw *j, const struct wire_row *r)
     jsonw_uint(j, NULL, r->depth);
 }
 
-static enum err put_columns(struct jsonw *j, enum query_kind kind, const struct wire_query *q,
+static enum err put_columns(struct jsonw *j, enum query_kind kind, unsigned group_by,
                             const struct wire_answer *a)
 {
     uint32_t *place = mem_array(a->n_rows, sizeof *place);
@@ -442,7 +442,7 @@ static enum err put_columns(struct jsonw *j, enum query_kind kind, const struct 
     if (a->series) {
         jsonw_array(j, "label");
         for (size_t i = 0; i < a->n_rows; i++) {
-            jsonw_bytes(j, NULL, row_label(a, &a->rows[i], q->group_by));
+            jsonw_bytes(j, NULL, row_label(a, &a->rows[i], group_by));
         }
         jsonw_end(j);
     }
@@ -630,14 +630,24 @@ static void put_buckets(struct jsonw *j, const char *key, const struct wire_seri
     jsonw_end(j);
 }
 
-static void put_series_group(struct jsonw *j, const struct wire_query *q,
-                             const struct wire_answer *a, size_t g)
+/* WIRE_SERIES_NONE is null. */
+static void put_pulse(struct jsonw *j, const char *key, const uint32_t *v, uint32_t n)
+{
+    jsonw_array(j, key);
+    for (uint32_t b = 0; b < n; b++) {
+        put_uint_known(j, NULL, v[b] != WIRE_SERIES_NONE, v[b]);
+    }
+    jsonw_end(j);
+}
+
+static void put_series_group(struct jsonw *j, unsigned group_by, const struct wire_answer *a,
+                             size_t g)
 {
     const struct wire_series *s = a->series;
 
     jsonw_object(j, NULL);
     if (g < a->n_rows) {
-        jsonw_bytes(j, "label", row_label(a, &a->rows[g], q->group_by));
+        jsonw_bytes(j, "label", row_label(a, &a->rows[g], group_by));
     } else {
         jsonw_null(j, "label");
     }
@@ -654,11 +664,16 @@ static void put_series_group(struct jsonw *j, const struct wire_query *q,
         }
         jsonw_end(j);
     }
+    if (s->group_processes) {
+        jsonw_object(j, "processes");
+        put_pulse(j, "avg", s->group_processes + g * s->n_buckets, s->n_buckets);
+        jsonw_end(j);
+    }
     jsonw_end(j);
     jsonw_end(j);
 }
 
-static void put_series(struct jsonw *j, const struct wire_query *q, const struct wire_answer *a)
+static void put_series(struct jsonw *j, unsigned group_by, const struct wire_answer *a)
 {
     const struct wire_series *s = a->series;
 
@@ -672,9 +687,16 @@ static void put_series(struct jsonw *j, const struct wire_query *q, const struct
     put_u32s(j, "hosts_in", s->hosts_in, s->n_buckets);
     jsonw_array(j, "groups");
     for (size_t g = 0; g < s->n_groups; g++) {
-        put_series_group(j, q, a, g);
+        put_series_group(j, group_by, a, g);
     }
     jsonw_end(j);
+    if (s->group_present) {
+        jsonw_array(j, "present_by_host");
+        for (size_t g = 0; g < s->n_groups; g++) {
+            put_pulse(j, NULL, s->group_present + g * s->n_buckets, s->n_buckets);
+        }
+        jsonw_end(j);
+    }
     jsonw_end(j);
 }
 
@@ -910,6 +932,7 @@ void api_json_answer(struct buf *out, enum query_kind kind, const struct wire_qu
                      const struct query_answer *x, bool rows)
 {
     const struct wire_answer *a = &x->data;
+    unsigned group_by = kind == QUERY_PULSE ? WIRE_GROUP_HOST : q->group_by;
     enum err e = ERR_OK;
     struct jsonw j;
 
@@ -927,10 +950,10 @@ void api_json_answer(struct buf *out, enum query_kind kind, const struct wire_qu
     } else if (rows) {
         put_flat(&j, kind, q, a);
     } else if (kind != QUERY_HOSTS && kind != QUERY_COVERAGE) {
-        e = put_columns(&j, kind, q, a);
+        e = put_columns(&j, kind, group_by, a);
     }
     if (a->series && !rows) {
-        put_series(&j, q, a);
+        put_series(&j, group_by, a);
     }
     jsonw_end(&j);
     if (e && !out->bad) {

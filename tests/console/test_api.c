@@ -129,9 +129,9 @@ static struct got got;
 
 static void every_route_answers_and_none_changes_anything(void **state)
 {
-    static const char *const read[] = {"info",   "metrics",   "openapi.json", "updates", "overview",
-                                       "hosts",  "top",       "processes",    "tree",    "history",
-                                       "series", "lifetimes", "events",       "coverage"};
+    static const char *const read[] = {"info",   "metrics", "openapi.json", "updates", "overview",
+                                       "hosts",  "top",     "processes",    "tree",    "history",
+                                       "series", "pulse",   "lifetimes",    "events",  "coverage"};
     struct set *t = *state;
 
     got_init(&got);

@@ -230,6 +230,39 @@ static void series_have_null_where_nothing_was_measured(void **state)
     json_decref(j);
 }
 
+static void a_pulse_has_a_group_for_each_host(void **state)
+{
+    static uint8_t have[] = {0};
+    static int64_t avg[2];
+    static const uint32_t all[] = {1000000, 1000000}, alive[] = {7, WIRE_SERIES_NONE};
+    struct wire_series_column column = {have, avg, NULL, NULL};
+    struct wire_series s = {.step_ns = INT64_C(30000000000),
+                            .n_buckets = 2,
+                            .present = all,
+                            .hosts_in = all,
+                            .n_groups = 1,
+                            .columns = &column,
+                            .group_present = alive,
+                            .group_processes = alive};
+    const struct wire_query q = {.limit = 0};
+    json_t *j, *series, *group, *list;
+
+    (void)state;
+    answer.data.n_rows = answer.data.n_metrics = 1;
+    rows[0].host = 0;
+    answer.data.series = &s;
+    j = ask_json(QUERY_PULSE, &q, false);
+    series = json_object_get(j, "series");
+    group = at(json_object_get(series, "groups"), 0);
+    assert_string_equal(text_at(group, "label"), "web-1");
+    list = json_object_get(json_object_get(json_object_get(group, "columns"), "processes"), "avg");
+    assert_int_equal(json_integer_value(at(list, 0)), 7);
+    assert_true(json_is_null(at(list, 1)));
+    list = at(json_object_get(series, "present_by_host"), 0);
+    assert_true(json_is_null(at(list, 1)));
+    json_decref(j);
+}
+
 static void lifetimes_are_columns(void **state)
 {
     static const int64_t start[] = {-1500, 2000}, life[] = {WIRE_LIFE_LIVES, 20001};
@@ -360,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup(names_of_hosts_and_processes_are_only_text, set_up),
         cmocka_unit_test_setup(rows_are_flat_and_lack_what_is_absent, set_up),
         cmocka_unit_test_setup(series_have_null_where_nothing_was_measured, set_up),
+        cmocka_unit_test_setup(a_pulse_has_a_group_for_each_host, set_up),
         cmocka_unit_test_setup(lifetimes_are_columns, set_up),
         cmocka_unit_test_setup(a_restricted_overview_has_null_for_the_store, set_up),
         cmocka_unit_test_setup(events_of_images_name_their_file, set_up),

@@ -217,6 +217,38 @@ def series(fleet, api, window, options):
                                                         zip(column["min"], column["avg"], column["max"])), column)
 
 
+def lifetimes(fleet, api, window, options):
+    cli = cli_json(fleet, "timeline", *options)
+    answer = api("lifetimes", **window)
+    l, rows = answer["lifetimes"], []
+
+    def ns(ms):
+        return round(ms * 1000) * 1000  # answers have microseconds
+
+    for i in range(l["n"]):
+        began, life, parent, flags, cpu = int(l["t0_ns"]) + ns(l["start_ms"][i]), l["life_ms"][i], l["parent"][i], l["flags"][i], l["cpu_ms"][i]
+        row = {"host": answer["hosts"][l["host"][i]]["name"], "pid": l["pid"][i], "name": l["names"][l["name"][i]] or None,
+               "user": l["names"][l["user"][i]] or None, "start_time": str(began), "lives": life == -1,
+               "parent": (l["pid"][parent - 1] if parent > 0 else -parent) or None, "exit_code": l["exit_code"][i],
+               "cpu_time": None if cpu is None else str(ns(cpu)), "end_inferred": bool(flags & 1), "start_unknown": bool(flags & 2),
+               "cpu_exact": bool(flags & 4), "end_unknown": bool(flags & 8)}
+        if life >= 0:
+            row.update(life_ns=str(ns(life)), end_time=None if flags & 8 else str(began + ns(life)))
+        rows.append(present(row))
+    agree("lifetimes", rows, cli, {"start", "parent_start"})
+    ensure("the density counts them", sum(l["density"]["starts"]) > 0, l["density"])
+    ensure("what is missing comes with them", answer["coverage"]["hosts"], answer["coverage"])
+
+
+def pulse(fleet, api, window, options):
+    groups = api.pages("hosts", "hosts")[0]
+    answer = api("pulse")
+    check("the pulse has a group for each host", [g["label"] for g in answer["series"]["groups"]], [h["name"] for h in groups])
+    check("of two hours", answer["series"]["n"] * answer["series"]["step_ns"], 7200 * 1000000000)
+    first = answer["series"]["groups"][0]["columns"]
+    ensure("with processes", any(v for v in first["processes"]["avg"]), first["processes"])
+
+
 def hosts(fleet, api, window, options):
     cli = cli_json(fleet, "hosts")
     got = api.pages("hosts", "hosts")[0]
@@ -270,7 +302,7 @@ def rest(api):
 
 
 # In the order in which they are compared.
-QUESTIONS = {f.__name__: f for f in (top, processes, tree, history, events, series, hosts, coverage, overview)}
+QUESTIONS = {f.__name__: f for f in (top, processes, tree, history, events, series, lifetimes, pulse, hosts, coverage, overview)}
 
 
 def window_of(since, until):
