@@ -16,12 +16,20 @@ import { heat } from './heat.js';
 import { panel } from './panel.js';
 import { plot, ready } from './plot.js';
 import { groupsOf } from './rows.js';
+import { get, range } from './store.js';
 import { table } from './table.js';
 import { clock, full, nsMs, short } from './time.js';
 
 const IN_READOUT = 6;
+const SUMS_FROM_MS = 1800e3;
+const SUMS_STEP_MS = 10e3;
 
-export const buckets = (node) => Math.max(60, Math.min(2000, Math.floor(node.clientWidth - 70)));
+/* As many as pixels; of half an hour and more in steps of 10 s at least, which the collector keeps added up. */
+export function buckets(node) {
+    const { from, to } = range(get(), 0);
+    const kept = to - from >= SUMS_FROM_MS ? Math.ceil((to - from) / SUMS_STEP_MS) : Infinity;
+    return Math.max(60, Math.min(2000, Math.floor(node.clientWidth - 70), kept));
+}
 
 /* '14:03:12 412 %  postgres 210 %, cc1 98 %, …' and what did not arrive. */
 export function readout(at, metric, rates, hosts = []) {

@@ -289,7 +289,7 @@ function open(root, app) {
             const row = known.get(g.label);
             if (!row) return;
             row.cpu = g.columns.cpu_percent?.avg || null;
-            row.present = answer.series.present_by_host?.[i] ?? g.present ?? null;
+            row.present = answer.series.present_by_host?.[i] ?? null;
             const some = (row.cpu || []).filter((v) => v !== null);
             row.now = some.length ? some[some.length - 1] : null;
             const before = mean(some.slice(0, -RECENT));
