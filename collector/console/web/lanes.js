@@ -20,7 +20,6 @@ const NODE_PX = 24;
 const PALE = 12; /* height of a bar "n throughout" */
 const DENSE = 11; /* height of a row "+n" */
 const TOP = 4;
-const NAMELESS = '(no name)';
 const GAP = 5; /* between bands */
 const BAND_MIN = 15; /* so that a label has its line */
 const FADE_PX = 24; /* how long a bar without a known end is */
@@ -39,7 +38,7 @@ export function load(answer) {
     const d = {
         n,
         t0: l.t0_ms,
-        names: l.names.map((s) => s || NAMELESS),
+        names: l.names.map((s) => s || '(no name)'),
         hosts: answer.hosts.map((h) => h.name),
         start: Float64Array.from(l.start_ms),
         end: new Float64Array(n),
@@ -142,7 +141,7 @@ function packGroups(d, o) {
         (throughout(d, i, o.range) ? b.through : b.rows).push(i);
     }
     const rank = new Map(o.order.map((key, k) => [key, k]));
-    const place = (b) => rank.get(b.key) ?? (b.key === NAMELESS ? Number.MAX_VALUE : 1e9);
+    const place = (b) => rank.get(b.key) ?? Infinity;
     const list = [...bands.values()].sort(
         (a, b) =>
             (place(a) === place(b) ? 0 : place(a) - place(b)) ||

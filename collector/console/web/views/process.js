@@ -288,7 +288,9 @@ function openProcess(root, app, [host, who]) {
                           },
             },
         );
-        if (!answer?.rows?.n) return;
+        const found = Boolean(answer?.rows?.n);
+        if (answer) for (const x of [small, family, samples, events]) x.node.hidden = !found;
+        if (!found) return;
         Object.assign(params, app.sameRange(answer));
         await Promise.all([
             small.load(

@@ -58,12 +58,6 @@ function rowOf(d, sel) {
     return -1;
 }
 
-/* Of the instances with that pid the one that began then, else any. */
-function nearest(answer, pid, start) {
-    const some = rowsOf(answer).filter((r) => r.pid === pid);
-    return some.find((r) => Math.abs(nsMs(r.info.start_ns) - start) < 1) ?? some[0] ?? null;
-}
-
 /* "4,806 started or ended, 102 ran throughout, 2,346 lived less than 20 ms, 153 ended with a code other than 0" */
 export function summary(d) {
     let [changed, brief, failed] = [0, 0, 0];
@@ -133,7 +127,6 @@ function open(root, app) {
     root.append(rows);
     let d = null;
     let answered_ms = 0;
-    let known = { name: '', row: null }; /* of the process in the panel */
 
     const t = table(rows, {
         label: 'Processes of the range',
@@ -226,9 +219,8 @@ function open(root, app) {
     }
 
     function openProcess(i) {
-        const [pid, start] = [d.pid[i], d.t0 + d.start[i]];
         app.ask('processes', exactly(i)).then((answer) => {
-            const row = nearest(answer, pid, start);
+            const row = rowsOf(answer)[0];
             if (row) app.set({ view: 'p', args: [row.host.name, `${row.pid}.${row.start}`] });
             else app.say('Nothing is kept of this process but its start and end.');
         }, refused);
@@ -293,24 +285,18 @@ function open(root, app) {
 
     function details(i) {
         if (i < 0) {
-            known = { name: '', row: null };
             side.close();
             put(side.body, el('p.dim', null, 'Click a bar, or press an arrow key, to see its process here.'));
             return;
         }
-        /* In live mode the same process comes again with every answer; what it is was asked once. */
-        const same = nameOf(d, i) === known.name;
-        facts(i, same ? known.row : null);
-        if (same) return;
-        known = { name: nameOf(d, i), row: null };
-        const [pid, start] = [d.pid[i], d.t0 + d.start[i]];
+        facts(i, null);
         side.load(
             /* What is missing of the range is said above. */
             async (signal) => ({ ...(await app.ask('processes', exactly(i), signal)), partial: false }),
             (answer) => {
-                known.row = nearest(answer, pid, start);
-                const now = rowOf(d, known.name);
-                if (now >= 0) facts(now, known.row);
+                const near = rowsOf(answer).filter((r) => r.pid === d.pid[i]);
+                const started = (r) => nsMs(r.info.start_ns);
+                facts(i, near.find((r) => Math.abs(started(r) - d.t0 - d.start[i]) < 1) ?? near[0] ?? null);
             },
         );
     }
