@@ -298,7 +298,7 @@ enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file, 
     return table_row(r->sheet, cells);
 }
 
-void etl_processes_rows_note(struct etl_processes_rows *r, const char *text)
+static void etl_processes_rows_note(struct etl_processes_rows *r, const char *text)
 {
     table_note(r->sheet, str_make(text));
 }

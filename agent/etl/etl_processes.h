@@ -54,7 +54,6 @@ NODISCARD enum err etl_processes_rows_begin(struct etl_processes_rows **out,
 /* recorded  figures that the recording has, of etl_processes_recorded; the others are absent */
 NODISCARD enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file,
                                           uint64_t recorded, const struct instance *p);
-void etl_processes_rows_note(struct etl_processes_rows *r, const char *text);
 void etl_processes_rows_end(struct etl_processes_rows *r); /* NULL is allowed */
 
 /* Sorts by falling value, unknown ones last. */

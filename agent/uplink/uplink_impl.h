@@ -115,6 +115,5 @@ void uplink_push_collect(struct uplink *u); /* what has ended */
 int64_t uplink_push_step(struct uplink *u); /* sends; when it wants to be called */
 /* The collector holds all of the stream up to this number; what is in hand of it is done. */
 size_t uplink_push_stored(struct uplink *u, uint64_t stream, uint64_t last_seq);
-bool uplink_push_idle(const struct uplink *u); /* nothing is in hand */
 
 #endif

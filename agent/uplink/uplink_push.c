@@ -47,7 +47,8 @@ static size_t uplink_push_count_sent(const struct uplink *u)
     return n;
 }
 
-bool uplink_push_idle(const struct uplink *u)
+/* nothing is in hand */
+static bool uplink_push_idle(const struct uplink *u)
 {
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].used) {

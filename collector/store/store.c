@@ -46,7 +46,7 @@
 #define RETRIES     250
 #define SPACE_NS    250000000LL /* while the disk is full */
 
-struct head *store_head(struct store *s)
+static struct head *store_head(struct store *s)
 {
     return s->head;
 }

@@ -74,7 +74,6 @@ struct store {
     struct store_stats stats;
 };
 
-struct head *store_head(struct store *s);           /* borrowed */
 struct catalogue *store_catalogue(struct store *s); /* borrowed; NULL: there is none */
 
 /* Both parts at once; what sealing moves from one to the other is in exactly one of them.

@@ -28,7 +28,9 @@ void journal_format_put_header(struct buf *b, const struct journal_header *h)
     reclog_header_put(b, &format, 0, words);
 }
 
-enum err journal_format_header(struct journal_header *out, const uint8_t *p, size_t n)
+/* Errors: ERR_CORRUPT (no copy is sound, or it was never finished), ERR_VERSION (sound, of a newer
+ * format) */
+static enum err journal_format_header(struct journal_header *out, const uint8_t *p, size_t n)
 {
     struct reclog_header found;
     enum err e = reclog_header_parse(&found, &format, NULL, p, n);

@@ -42,9 +42,6 @@ struct journal_part {
 void journal_format_put_header(struct buf *b, const struct journal_header *h);
 void journal_format_put_part(struct buf *b, const struct journal_part *p, uint64_t seed);
 
-/* Errors: ERR_CORRUPT (no copy is sound, or it was never finished), ERR_VERSION (sound, of a newer
- * format) */
-NODISCARD enum err journal_format_header(struct journal_header *out, const uint8_t *p, size_t n);
 /* One record at the start of p; its content points into p. *used = its length.
  * Errors: ERR_CORRUPT (not a whole, sound record) */
 NODISCARD enum err journal_format_part(struct journal_part *out, size_t *used, const uint8_t *p,

@@ -25,21 +25,6 @@ const char *err_text(enum err e)
     return (unsigned)e < ERR_COUNT ? errors[e].text : "unknown";
 }
 
-int err_transient(enum err e)
-{
-    switch (e) {
-    case ERR_NOMEM:
-    case ERR_NOSPACE:
-    case ERR_FULL:
-    case ERR_TIMEOUT:
-    case ERR_UNREACHABLE:
-    case ERR_BUSY:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 enum err errmsg_set(struct errmsg *why, enum err e, const char *fmt, ...)
 {
     char text[sizeof why->text];

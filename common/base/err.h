@@ -50,9 +50,6 @@ enum err { ERR_LIST(ERR_ENUM) ERR_COUNT };
 const char *err_name(enum err e);
 const char *err_text(enum err e);
 
-/* Whether a retry may succeed without a change of anything. */
-int err_transient(enum err e);
-
 /* For a result that truly does not matter; says so in the code. */
 static inline void err_ignore(enum err e)
 {

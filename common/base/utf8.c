@@ -148,7 +148,9 @@ unsigned utf8_width(uint32_t c)
     return in_table(wide, sizeof wide / sizeof *wide, c) ? 2 : 1;
 }
 
-bool utf8_is_hidden(uint32_t c)
+/* Characters that a terminal obeys or shows as nothing, so that text is not what it looks like:
+ * controls, changes of the direction of writing, joiners, tags, fillers, variation selectors. */
+static bool utf8_is_hidden(uint32_t c)
 {
     return !(c >= 0x20 && c < 0x7F) && in_table(hidden, sizeof hidden / sizeof *hidden, c);
 }

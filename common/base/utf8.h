@@ -54,8 +54,4 @@ size_t utf8_clean_json(char *out, size_t size, const char *text, size_t n);
  * (accents, joiners), else 1; also for what is no character. */
 unsigned utf8_width(uint32_t code_point);
 
-/* Characters that a terminal obeys or shows as nothing, so that text is not what it looks like:
- * controls, changes of the direction of writing, joiners, tags, fillers, variation selectors. */
-bool utf8_is_hidden(uint32_t code_point);
-
 #endif

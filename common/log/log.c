@@ -81,7 +81,7 @@ void log_close(void)
     unlock();
 }
 
-int log_enabled(enum log_level level)
+static int log_enabled(enum log_level level)
 {
     return (int)level <= atomic_load_explicit(&state.level, memory_order_relaxed);
 }

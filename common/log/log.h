@@ -29,8 +29,6 @@ const char *log_quote(char *out, unsigned size, const char *s);
 void log_note(unsigned note, enum log_level level, const char *module, const char *event,
               const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-int log_enabled(enum log_level level);
-
 /* From now on this is the lowest level written; returns the one before. Threads: any. */
 enum log_level log_set_level(enum log_level level);
 

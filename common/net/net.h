@@ -180,7 +180,6 @@ NODISCARD enum err net_sub_receive(struct net_sub *s, int64_t timeout_ns, struct
 bool net_sub_connected(const struct net_sub *s);
 /* As net_client_wait. */
 NODISCARD enum err net_sub_wait(struct net_sub *s, int64_t timeout_ns, struct errmsg *why);
-void net_sub_problem(struct net_sub *s, struct errmsg *out);
 enum tls_cause net_sub_cause(const struct net_sub *s); /* as net_client_cause */
 
 /* -- for doctors -- */

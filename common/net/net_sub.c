@@ -100,11 +100,6 @@ enum err net_sub_wait(struct net_sub *s, int64_t timeout_ns, struct errmsg *why)
     return net_dial_wait(s->dial, timeout_ns, why);
 }
 
-void net_sub_problem(struct net_sub *s, struct errmsg *out)
-{
-    net_dial_problem(s->dial, out);
-}
-
 enum tls_cause net_sub_cause(const struct net_sub *s)
 {
     return net_dial_cause(s->dial);

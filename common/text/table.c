@@ -227,8 +227,9 @@ static void json_number(struct jsonw *j, const char *key, enum table_unit unit, 
     }
 }
 
-void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
-                    const struct table_cell *c)
+/* A cell as JSON has it; absent is null. */
+static void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
+                           const struct table_cell *c)
 {
     if (c->state == TABLE_STRING && unit == TABLE_REAL) {
         jsonw_real(j, key, strtod(c->text.p, NULL));

@@ -320,6 +320,12 @@ static enum err context_bind_tickets(struct tls_context *r)
     return rv == 0 ? ERR_OK : ERR_IO;
 }
 
+/* Whether sessions are taken up again under these rules. */
+static bool tls_context_resumes(const struct tls_context *r)
+{
+    return r->server ? r->seal.keys != NULL : !r->pinned;
+}
+
 static enum err context_make_rules(struct tls_context *r)
 {
     enum err e = context_make_config(&r->config, r->server);
@@ -447,11 +453,6 @@ const struct net_identity *tls_context_identity(const struct tls_context *r)
 uint64_t tls_context_id(const struct tls_context *r)
 {
     return r->id;
-}
-
-bool tls_context_resumes(const struct tls_context *r)
-{
-    return r->server ? r->seal.keys != NULL : !r->pinned;
 }
 
 bool tls_context_revoked(const struct tls_context *r, const struct net_identity *who)

@@ -43,9 +43,6 @@ uint64_t tls_context_id(const struct tls_context *r);
 /* Of the own certificate; empty for a client with a pin. */
 const struct net_identity *tls_context_identity(const struct tls_context *r);
 
-/* Whether sessions are taken up again under these rules. */
-bool tls_context_resumes(const struct tls_context *r);
-
 /* Whether the revocation list names the holder. */
 bool tls_context_revoked(const struct tls_context *r, const struct net_identity *who);
 

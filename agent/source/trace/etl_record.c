@@ -54,7 +54,8 @@ static const uint8_t classes[][16] = {
     [0x1b] = ETW_CLASS_SPLIT_IO,    [0x1c] = ETW_CLASS_THREAD_POOL,
 };
 
-const uint8_t *etl_record_class(uint8_t group)
+/* The class GUID of a kernel group byte, as stored; all zero for an unknown one. */
+static const uint8_t *etl_record_class(uint8_t group)
 {
     return group < sizeof classes / sizeof classes[0] ? classes[group] : classes[0x0c];
 }

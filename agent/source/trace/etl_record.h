@@ -93,8 +93,6 @@ bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p);
 NODISCARD enum err etl_record_read(struct raw_event *out, const struct etl_peek *k,
                                    const uint8_t *p);
 
-/* The class GUID of a kernel group byte, as stored; all zero for an unknown one. */
-const uint8_t *etl_record_class(uint8_t group);
 
 static inline size_t etl_record_step(const struct etl_peek *k)
 {

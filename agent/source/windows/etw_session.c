@@ -133,7 +133,8 @@ void etw_session_join(struct etw_session *s)
     atomic_store(&s->delivers, false);
 }
 
-enum err etw_session_open_trace(struct etw_session *s, struct errmsg *why)
+/* Opens the session that stands for reading. Errors: ERR_INVALID (name), as etw_ctl_error */
+static enum err etw_session_open_trace(struct etw_session *s, struct errmsg *why)
 {
     WCHAR name[1024];
     EVENT_TRACE_LOGFILEW log = {.LoggerName = name, .Context = s};

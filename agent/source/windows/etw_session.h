@@ -81,9 +81,6 @@ void etw_session_fini(struct etw_session *s); /* half-built is fine; stops what 
 NODISCARD enum err etw_session_start(struct etw_session *s, const struct etw_live_conf *conf,
                                      struct errmsg *why);
 
-/* Opens the session that stands for reading. Errors: ERR_INVALID (name), as etw_ctl_error */
-NODISCARD enum err etw_session_open_trace(struct etw_session *s, struct errmsg *why);
-
 /* Starts the consumer thread. Errors: ERR_IO, ERR_NOMEM */
 NODISCARD enum err etw_session_read(struct etw_session *s);
 

@@ -49,11 +49,6 @@ void snap_memory_destroy(struct snap_memory *m)
     }
 }
 
-uint64_t snap_memory_capped(const struct snap_memory *m)
-{
-    return m->capped;
-}
-
 void snap_memory_begin(struct snap_memory *m)
 {
     struct side oldest = m->last;

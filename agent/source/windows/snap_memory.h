@@ -23,6 +23,4 @@ void *snap_memory_at(struct snap_memory *m, struct proc_id id);
 /* The same, but NULL where this table has none yet; nothing is made or counted. */
 void *snap_memory_find(struct snap_memory *m, struct proc_id id);
 
-uint64_t snap_memory_capped(const struct snap_memory *m); /* so far */
-
 #endif

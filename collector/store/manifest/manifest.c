@@ -36,7 +36,6 @@ struct manifest_set {
 };
 
 struct manifest_list {
-    atomic_uint refs;
     struct manifest *m;
     struct manifest_set *set;
     atomic_bool *pinned; /* of the set's items: their segments stay open; behind this struct */
@@ -614,22 +613,15 @@ struct manifest_list *manifest_view(struct manifest *m)
         set_unref(set);
         return NULL;
     }
-    atomic_init(&l->refs, 1);
     l->m = m;
     l->set = set;
     l->pinned = (atomic_bool *)(l + 1);
     return l;
 }
 
-struct manifest_list *manifest_list_ref(struct manifest_list *l)
-{
-    atomic_fetch_add(&l->refs, 1);
-    return l;
-}
-
 void manifest_list_release(struct manifest_list *l)
 {
-    if (l && atomic_fetch_sub(&l->refs, 1) == 1) {
+    if (l) {
         for (size_t i = 0; i < l->set->n; i++) {
             list_unpin(l, i);
         }

@@ -388,11 +388,6 @@ void dedup_counts_unref(struct dedup_counts *c)
     }
 }
 
-uint32_t dedup_hosts(const struct dedup *s)
-{
-    return s->n;
-}
-
 uint64_t dedup_closed(const struct dedup *s)
 {
     return s->closed;

@@ -70,7 +70,6 @@ uint64_t dedup_last(const struct dedup *s, const struct uuid *host, uint64_t str
 struct dedup_counts *dedup_counts_ref(struct dedup *s, const struct uuid *host);
 void dedup_counts_unref(struct dedup_counts *c); /* NULL is allowed */
 
-uint32_t dedup_hosts(const struct dedup *s);
 uint64_t dedup_closed(const struct dedup *s);    /* numbers given up in closed holes */
 uint64_t dedup_forgotten(const struct dedup *s); /* streams that gave place */
 

@@ -668,11 +668,6 @@ enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns, uint
     return ERR_OK;
 }
 
-size_t wal_waiting(const struct wal *w)
-{
-    return w->commit.n;
-}
-
 /* What a failed commit left on the disk goes. */
 static void commit_undo(struct wal *w)
 {

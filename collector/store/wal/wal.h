@@ -75,7 +75,6 @@ void wal_close(struct wal *w); /* what was added but not committed is lost; NULL
  * Errors: ERR_NOMEM, ERR_FULL (commit what waits), ERR_INVALID (a bound), ERR_IO (failed before) */
 NODISCARD enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns,
                            uint64_t *file);
-size_t wal_waiting(const struct wal *w); /* bytes of the commit under way */
 
 /* Errors: ERR_NOSPACE (call it again when there may be room), ERR_IO for any other cause; *why (may
  * be NULL) names it */
