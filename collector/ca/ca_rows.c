@@ -8,7 +8,7 @@
  *
  * A revocation of a host or a user concerns the certificates that were there before it, where it
  * is entered at once (cert.revoked_ns), and those that the database does not know. Whatever changes
- * who is revoked (ca_judge.h) sets meta.revision to another random number, in the transaction. */
+ * who is revoked (ca_db.c) sets meta.revision to another random number, in the transaction. */
 #include "collector/ca/ca_rows.h"
 
 #include <assert.h>
