@@ -81,21 +81,29 @@ struct catalogue *store_catalogue(struct store *s); /* borrowed; NULL: there is 
 NODISCARD enum err store_state(struct store *s, struct head_state **head,
                                struct manifest_list **segments);
 
+void store_item_destroy(struct store_item *i); /* NULL is allowed */
+
+/* -- store_writer.c -- */
+
+void store_writer_main(void *store); /* of `thread` */
+/* The head needs this file of the log no more: head_conf.on_release. */
+void store_writer_release_file(void *store, uint64_t file);
+
 /* Runs the task in the writer thread between two commits and waits for it. */
-void store_in_writer(struct store *s, void (*run)(struct store *s, void *ctx), void *ctx);
+void store_writer_do(struct store *s, void (*run)(struct store *s, void *ctx), void *ctx);
 
 /* Builds the head's next state and waits for memory. Errors: ERR_NOMEM */
-NODISCARD enum err store_prepare(struct store *s);
+NODISCARD enum err store_writer_prepare(struct store *s);
 
 /* Memory did not come back: nothing more is accepted nor published. From the writer. */
-void store_fail(struct store *s);
+void store_writer_fail(struct store *s);
 
 /* What was lost is in no checkpoint yet: has the log begin a file. From the writer, under no lock.
  * Where that fails the loss is told until the next opening only. */
-void store_keep_lost(struct store *s);
+void store_writer_keep_lost(struct store *s);
 
 void store_count_duplicate(struct store *s, const struct uuid *host);
-void store_refresh_stats(struct store *s); /* under the lock, from the writer */
+void store_writer_refresh_stats(struct store *s); /* under the lock, from the writer */
 
 /* store_recover.c. Before the threads start, or by the sealing one while there is none. */
 void store_recover_catalogue(struct store *s, struct manifest_list *segments);

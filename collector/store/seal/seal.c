@@ -6,7 +6,7 @@
  *   3. an hour's tier, a join of small segments
  *
  * The head belongs to the writer: it lists windows, gives batches and takes them back, between two
- * commits (store_in_writer). The manifest is changed by this thread alone. */
+ * commits (store_writer_do). The manifest is changed by this thread alone. */
 #include "collector/store/seal/seal.h"
 
 #include <stdatomic.h>
@@ -185,9 +185,9 @@ void seal_publish(struct store *s, void *ctx)
     if (c->taken) {
         head_release(s->head, c->taken);
     }
-    c->result = store_prepare(s);
+    c->result = store_writer_prepare(s);
     if (c->result) {
-        store_fail(s);
+        store_writer_fail(s);
         return;
     }
     os_mutex_lock(s->view_lock);
@@ -205,13 +205,13 @@ void seal_publish(struct store *s, void *ctx)
     s->stats.lost_batches += c->n_lost;
     os_mutex_unlock(s->lock);
     if (c->n_lost > 0) {
-        store_keep_lost(s);
+        store_writer_keep_lost(s);
     }
     wal_trim(s->wal);
     wal_stats(s->wal, &log);
     c->log_newest = log.newest;
     os_mutex_lock(s->lock);
-    store_refresh_stats(s);
+    store_writer_refresh_stats(s);
     os_mutex_unlock(s->lock);
 }
 
@@ -240,7 +240,7 @@ static enum err adopt(struct seal *x, struct sealing *j, const struct seal_made 
     struct store *s = x->s;
     enum err e;
 
-    store_in_writer(s, record_hosts, j);
+    store_writer_do(s, record_hosts, j);
     e = j->result;
     if (!e) {
         e = hosts_write(s->conf.fio, s->conf.dir, made->info[0].number, j->hosts, j->n_hosts);
@@ -318,7 +318,7 @@ static enum err seal_taken(struct seal *x, struct sealing *j, struct errmsg *why
     }
     j->change.lost = made.lost;
     j->change.n_lost = made.n_lost;
-    store_in_writer(s, seal_publish, &j->change);
+    store_writer_do(s, seal_publish, &j->change);
     e = j->change.result;
     if (e) {
         return errmsg_set(why, e, "cannot show what is sealed: %s", err_text(e));
@@ -341,7 +341,7 @@ static enum err seal_part(struct seal *x, const struct pick *p, uint64_t memory_
     struct sealing j = {.pick = p, .memory_max = memory_max};
     enum err e;
 
-    store_in_writer(x->s, take, &j);
+    store_writer_do(x->s, take, &j);
     e = j.result;
     if (!e) {
         e = seal_taken(x, &j, why);
@@ -416,7 +416,7 @@ static enum err step(struct seal *x, bool *worked, struct errmsg *why)
     enum err e;
 
     open_catalogue(x);
-    store_in_writer(x->s, list_windows, &l);
+    store_writer_do(x->s, list_windows, &l);
     if (l.result) {
         return l.result;
     }

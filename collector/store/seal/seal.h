@@ -92,7 +92,7 @@ struct seal_change {
     uint64_t log_newest; /* its newest file then */
     enum err result;
 };
-/* A task of the writer's (store_in_writer); ctx: struct seal_change. Memory that never comes back
+/* A task of the writer's (store_writer_do); ctx: struct seal_change. Memory that never comes back
  * is fatal, as for a commit. */
 void seal_publish(struct store *s, void *ctx);
 

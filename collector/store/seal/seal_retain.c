@@ -129,7 +129,7 @@ static enum err drop_planned(struct seal *x, const struct manifest_list *l,
 
     if (!e) {
         note_dropped(x, l, plan, now_ns, &d);
-        store_in_writer(x->s, publish_drop, &d);
+        store_writer_do(x->s, publish_drop, &d);
         e = d.result;
     }
     mem_free(d.list);
@@ -293,17 +293,17 @@ static void mind_log(struct seal *x, const struct manifest_list *l, struct retai
     if (last == 0) {
         return;
     }
-    store_in_writer(x->s, look_at_log, &log);
+    store_writer_do(x->s, look_at_log, &log);
     if (log_needs(x, last, &log)) {
         log.turn = true;
-        store_in_writer(x->s, look_at_log, &log);
+        store_writer_do(x->s, look_at_log, &log);
     }
     spare(x, l, plan, &log);
     forget_marks(x, log.oldest);
     if (last_rest(l, plan) > 0) {
         struct log_look settle = {.settle = true};
 
-        store_in_writer(x->s, look_at_log, &settle);
+        store_writer_do(x->s, look_at_log, &settle);
         if (settle.result) {
             spare_all(l, plan);
         }
@@ -368,7 +368,7 @@ enum err seal_retain_compact(struct seal *x, uint64_t head_bytes, int64_t now_ns
     if (!e && *worked) {
         struct log_look log = {.turn = false};
 
-        store_in_writer(x->s, look_at_log, &log);
+        store_writer_do(x->s, look_at_log, &log);
         seal_retain_mark(x, log.newest); /* a joined segment has a number of its own */
         x->unlisted = seal_follow(x->s);
     }
