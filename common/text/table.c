@@ -227,9 +227,8 @@ static void json_number(struct jsonw *j, const char *key, enum table_unit unit, 
     }
 }
 
-/* A cell as JSON has it; absent is null. */
-static void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
-                           const struct table_cell *c)
+void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
+                    const struct table_cell *c)
 {
     if (c->state == TABLE_STRING && unit == TABLE_REAL) {
         jsonw_real(j, key, strtod(c->text.p, NULL));

@@ -93,6 +93,11 @@ enum table_unit table_unit_of(const struct metric *m);
  * type. */
 bool table_is_wide(enum table_unit unit);
 
+/* A cell as JSON has it; absent is null. */
+struct jsonw;
+void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
+                    const struct table_cell *c);
+
 /* A cell as people read it, harmless to a terminal; absent is "-". */
 void table_put_cell(struct buf *b, enum table_unit unit, const struct table_cell *c);
 
