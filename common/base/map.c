@@ -13,6 +13,14 @@ void map_fini(struct map *m)
     *m = (struct map){0};
 }
 
+void map_clear(struct map *m)
+{
+    if (m->n) {
+        memset(m->slots, 0, m->n_slots * sizeof *m->slots);
+        m->n = 0;
+    }
+}
+
 enum err map_reserve(struct map *m)
 {
     struct map bigger = {.n = m->n};

@@ -32,7 +32,8 @@ struct map {
     unsigned shift; /* 64 less the power */
 };
 
-void map_fini(struct map *m); /* zeroed afterwards */
+void map_fini(struct map *m);  /* zeroed afterwards */
+void map_clear(struct map *m); /* drops all keys, keeps the memory */
 
 /* Room for one more key, so that the next map_put cannot fail. Failure leaves the map as it was.
  * Errors: ERR_NOMEM */

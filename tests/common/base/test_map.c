@@ -37,6 +37,26 @@ static void a_value_is_replaced_and_returned(void **state)
     map_fini(&m);
 }
 
+static void a_cleared_map_is_empty_and_keeps_its_memory(void **state)
+{
+    struct map m = {0};
+
+    map_clear(&m);
+    for (uint64_t i = 1; i < 500; i++) {
+        assert_ok(map_reserve(&m));
+        (void)map_put(&m, i, i);
+    }
+    map_clear(&m);
+    mem_fail_after(0);
+    for (uint64_t i = 1; i < 500; i++) {
+        assert_int_equal(map_get(&m, i), 0);
+        assert_ok(map_reserve(&m));
+        (void)map_put(&m, i, i);
+    }
+    mem_fail_after(-1);
+    map_fini(&m);
+}
+
 static void things_of_one_hash_are_told_apart_by_the_next_key(void **state)
 {
     uint64_t hash = UINT64_MAX; /* of every thing; the next key is 0 */
@@ -83,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_keeps_its_value_while_the_map_grows),
         cmocka_unit_test(a_value_is_replaced_and_returned),
+        cmocka_unit_test(a_cleared_map_is_empty_and_keeps_its_memory),
         cmocka_unit_test(things_of_one_hash_are_told_apart_by_the_next_key),
         cmocka_unit_test(the_map_survives_every_failing_allocation),
     };
