@@ -12,6 +12,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 #include "common/os/os_owner.h"
 #include "common/os/uuid.h"
@@ -569,33 +571,20 @@ struct host_rows {
 
 static enum err host_rows_place(struct host_rows *rows, const struct seg_host *h, size_t *at)
 {
-    size_t lo = 0, hi = rows->n;
+    size_t i;
+    enum err e;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(rows->p[mid].id.b, h->id.b, sizeof h->id.b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    *at = lo;
-    if (lo < rows->n && memcmp(rows->p[lo].id.b, h->id.b, sizeof h->id.b) == 0) {
+    SEARCH_LOWER(i, rows->n, memcmp(rows->p[i].id.b, h->id.b, sizeof h->id.b) < 0);
+    *at = i;
+    if (i < rows->n && memcmp(rows->p[i].id.b, h->id.b, sizeof h->id.b) == 0) {
         return ERR_OK;
     }
-    if (rows->n == rows->cap) {
-        size_t cap = rows->cap ? rows->cap * 2 : 64;
-        struct host_row *grown = mem_realloc_array(rows->p, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        rows->p = grown;
-        rows->cap = cap;
+    e = VEC_ROOM(&rows->p, &rows->cap, rows->n + 1, SIZE_MAX);
+    if (e) {
+        return e;
     }
-    memmove(rows->p + lo + 1, rows->p + lo, (rows->n++ - lo) * sizeof *rows->p);
-    rows->p[lo] = (struct host_row){.id = h->id, .oldest_ns = INT64_MAX, .newest_ns = INT64_MIN};
+    memmove(rows->p + i + 1, rows->p + i, (rows->n++ - i) * sizeof *rows->p);
+    rows->p[i] = (struct host_row){.id = h->id, .oldest_ns = INT64_MAX, .newest_ns = INT64_MIN};
     return ERR_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
+#include "common/base/search.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 
@@ -417,19 +418,10 @@ static enum err read_names(struct export *x, struct names *n, const struct seg *
 static const struct tier_row *find_name(const struct names *n, const struct uuid *boot,
                                         struct proc_id id)
 {
-    size_t lo = 0, hi = n->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int c = compare_name(n, n->p[mid], boot, id);
-
-        if (c == 0) {
-            return n->p[mid];
-        }
-        lo = c < 0 ? mid + 1 : lo;
-        hi = c < 0 ? hi : mid;
-    }
-    return NULL;
+    SEARCH_LOWER(i, n->n, compare_name(n, n->p[i], boot, id) < 0);
+    return i < n->n && compare_name(n, n->p[i], boot, id) == 0 ? n->p[i] : NULL;
 }
 
 /* One process at one moment. at: where the run's values begin in each of the batch's columns. */

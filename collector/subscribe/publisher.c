@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 
 #define OUT_MAX       (64u << 20) /* a batch's messages, and what flush leaves */
@@ -47,50 +49,22 @@ void publisher_topics_fini(struct publisher_topics *t)
     *t = (struct publisher_topics){0};
 }
 
-static bool topics_grow(struct publisher_topics *t)
-{
-    size_t cap = t->cap ? t->cap * 2 : 16;
-    struct publisher_topic *grown;
-
-    if (t->n >= t->max) {
-        return false;
-    }
-    if (t->n < t->cap) {
-        return true;
-    }
-    grown = mem_realloc_array(t->all, cap, sizeof *grown);
-    if (grown) {
-        t->all = grown;
-        t->cap = cap;
-    }
-    return grown != NULL;
-}
-
 struct publisher_topic *publisher_topics_get(struct publisher_topics *t, const char *name)
 {
-    size_t lo = 0, hi = t->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int order = strcmp(t->all[mid].name, name);
-
-        if (order == 0) {
-            return &t->all[mid];
-        }
-        if (order < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
+    SEARCH_LOWER(i, t->n, strcmp(t->all[i].name, name) < 0);
+    if (i < t->n && strcmp(t->all[i].name, name) == 0) {
+        return &t->all[i];
     }
-    if (!topics_grow(t)) {
+    if (VEC_ROOM(&t->all, &t->cap, t->n + 1, t->max)) {
         return NULL;
     }
-    memmove(t->all + lo + 1, t->all + lo, (t->n - lo) * sizeof *t->all);
+    memmove(t->all + i + 1, t->all + i, (t->n - i) * sizeof *t->all);
     t->n++;
-    t->all[lo] = (struct publisher_topic){.name = {0}};
-    memcpy(t->all[lo].name, name, strnlen(name, MODEL_HOST_NAME_MAX));
-    return &t->all[lo];
+    t->all[i] = (struct publisher_topic){.name = {0}};
+    memcpy(t->all[i].name, name, strnlen(name, MODEL_HOST_NAME_MAX));
+    return &t->all[i];
 }
 
 /* -- the publisher -- */
@@ -211,17 +185,7 @@ void publisher_skip(struct publisher *o, enum feed_topic topic, const char *name
 
 static bool list_has_room(struct publisher *o)
 {
-    if (o->n == o->cap) {
-        size_t cap = o->cap ? o->cap * 2 : 64;
-        struct sent *grown = mem_realloc_array(o->list, cap, sizeof *grown);
-
-        if (!grown) {
-            return false;
-        }
-        o->list = grown;
-        o->cap = cap;
-    }
-    return true;
+    return VEC_ROOM(&o->list, &o->cap, o->n + 1, SIZE_MAX) == ERR_OK;
 }
 
 /* Head and update; *payload is where the update begins. False: it cannot be made. */

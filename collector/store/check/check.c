@@ -18,6 +18,7 @@
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_source.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
@@ -432,19 +433,14 @@ static enum err add_name(void *ctx, const char *name)
 {
     struct names *names = ctx;
     uint64_t number;
+    enum err e;
 
     if (names->logs ? !fio_name_parse(&number, name, "wal-", ".log") : !seg_name_is(name)) {
         return ERR_OK;
     }
-    if (names->n == names->cap) {
-        size_t cap = names->cap ? names->cap * 2 : 64;
-        char(*grown)[SEG_NAME_MAX] = mem_realloc_array(names->p, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        names->p = grown;
-        names->cap = cap;
+    e = VEC_ROOM(&names->p, &names->cap, names->n + 1, SIZE_MAX);
+    if (e) {
+        return e;
     }
     (void)snprintf(names->p[names->n++], SEG_NAME_MAX, "%s", name);
     return ERR_OK;

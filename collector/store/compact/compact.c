@@ -7,6 +7,7 @@
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/seg_write.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 #define COMPACT_H_NS (3600 * INT64_C(1000000000))
 
@@ -48,21 +49,12 @@ struct range_rows {
 static enum err join_collect(void *ctx, const struct dedup_stream *st)
 {
     struct range_rows *rows = ctx;
+    enum err e = VEC_ROOM(&rows->p, &rows->cap, rows->n + st->n_ranges, SIZE_MAX);
 
-    if (rows->n + st->n_ranges > rows->cap) {
-        size_t cap = (rows->n + st->n_ranges) * 2;
-        struct range_row *grown = mem_realloc_array(rows->p, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        rows->p = grown;
-        rows->cap = cap;
-    }
-    for (size_t i = 0; i < st->n_ranges; i++) {
+    for (size_t i = 0; i < st->n_ranges && !e; i++) {
         rows->p[rows->n++] = (struct range_row){st->host, st->stream, st->ranges[i]};
     }
-    return ERR_OK;
+    return e;
 }
 
 static int by_stream(const struct range_row *x, const struct range_row *y)

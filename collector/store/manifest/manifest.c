@@ -8,6 +8,7 @@
 #include "collector/store/manifest/manifest_disk.h"
 #include "collector/store/segment/seg_file.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 #include "common/os/os.h"
 
 /* A segment's file, shared by every list that names it. */
@@ -298,18 +299,10 @@ static int set_by_place(const void *a, const void *b)
 static size_t set_lower(const struct manifest_set *s, unsigned kind, int64_t window_ns,
                         uint64_t number)
 {
-    size_t lo = 0, hi = s->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (place_compare(&s->items[mid].info, kind, window_ns, number) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, s->n, place_compare(&s->items[i].info, kind, window_ns, number) < 0);
+    return i;
 }
 
 static const struct manifest_item *set_find(const struct manifest_set *s,

@@ -24,6 +24,7 @@
 
 #include "common/base/cur.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 
 enum {
     HAS_CREATE_REST = 1 << 0,
@@ -121,36 +122,26 @@ int head_page_compare(const struct head_page *p, uint32_t i, struct proc_id id)
 
 uint32_t head_page_find(const struct head_page *p, struct proc_id id)
 {
-    uint32_t lo = 0, hi = p->n;
+    size_t i;
 
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
+    SEARCH_LOWER(i, p->n, head_page_compare(p, (uint32_t)i, id) < 0);
+    return (uint32_t)i;
+}
 
-        if (head_page_compare(p, mid, id) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+static bool page_begins_until(const struct head_page *p, const struct uuid *boot, struct proc_id id)
+{
+    int c = memcmp(p->base.boot.b, boot->b, sizeof boot->b);
+
+    return c < 0 || (c == 0 && head_page_compare(p, 0, id) <= 0);
 }
 
 size_t head_pages_find(struct head_page *const *pages, size_t n, const struct uuid *boot,
                        struct proc_id id)
 {
-    size_t lo = 0, hi = n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int c = memcmp(pages[mid]->base.boot.b, boot->b, sizeof boot->b);
-
-        if (c < 0 || (c == 0 && head_page_compare(pages[mid], 0, id) <= 0)) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo > 0 ? lo - 1 : 0;
+    SEARCH_LOWER(i, n, page_begins_until(pages[i], boot, id));
+    return i > 0 ? i - 1 : 0;
 }
 
 /* -- reading -- */

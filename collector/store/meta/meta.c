@@ -8,6 +8,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 
 #define META_FORMAT      1u
@@ -251,16 +252,10 @@ static enum err meta_written_account(struct meta_written *r, struct packer *p, u
                                      uint8_t window, const struct buf *raw)
 {
     struct written_account *a;
+    enum err e = VEC_ROOM(&r->accounts, &r->cap, r->n_accounts + 1, SIZE_MAX);
 
-    if (r->n_accounts == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 64;
-        struct written_account *grown = mem_realloc_array(r->accounts, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        r->accounts = grown;
-        r->cap = cap;
+    if (e) {
+        return e;
     }
     a = &r->accounts[r->n_accounts];
     *a = (struct written_account){{SEG_PART_ACCOUNT, 0, window, host}, r->packed.n, 0};

@@ -30,6 +30,7 @@
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 #include "common/os/deadline.h"
 
 enum form { FORM_RAW, FORM_10S, FORM_1MIN, FORM_1H, FORMS };
@@ -80,18 +81,10 @@ struct tick_range {
 
 static size_t tick_at(const struct batch *b, int64_t when_ns)
 {
-    size_t lo = 0, hi = b->n_ticks;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (b->wall_ns[mid] < when_ns) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, b->n_ticks, b->wall_ns[i] < when_ns);
+    return i;
 }
 
 /* Ticks [from, to) of a batch. */

@@ -7,6 +7,7 @@
 #include "collector/store/rollup/tier_value.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 /* A column is packed when that saves at least one part in so many; summaries never: fleets are read
  * from them, and it saves next to nothing. */
@@ -163,16 +164,10 @@ void tier_later_destroy(struct tier_later *l)
 static enum err put_later(void *ctx, struct seg_key key, const void *p, size_t n)
 {
     struct tier_later *l = ctx;
+    enum err e = VEC_ROOM(&l->list, &l->cap, l->n + 1, SIZE_MAX);
 
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 256;
-        struct waiting *more = mem_realloc_array(l->list, cap, sizeof *more);
-
-        if (!more) {
-            return ERR_NOMEM;
-        }
-        l->list = more;
-        l->cap = cap;
+    if (e) {
+        return e;
     }
     l->list[l->n] = (struct waiting){key, l->bytes.n, n, l->n};
     buf_put(&l->bytes, p, n);

@@ -7,6 +7,7 @@
 
 #include "collector/store/batch_time.h"
 #include "collector/store/memtable/head_info.h"
+#include "common/base/search.h"
 
 struct tier_info {
     const struct uuid *boot;
@@ -151,19 +152,11 @@ static enum err tier_infos_make(struct tier_infos *out, struct arena *memory,
 static bool tier_infos_find(const struct tier_infos *t, const struct uuid *boot, struct proc_id id,
                             struct proc_info *out)
 {
-    size_t lo = 0, hi = t->n;
+    size_t i; /* behind the last of the instance */
 
-    while (lo < hi) { /* behind the last of the instance */
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (infos_compare(t->list[mid].boot, t->list[mid].info->id, boot, id) <= 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    if (lo > 0 && infos_compare(t->list[lo - 1].boot, t->list[lo - 1].info->id, boot, id) == 0) {
-        *out = *t->list[lo - 1].info;
+    SEARCH_LOWER(i, t->n, infos_compare(t->list[i].boot, t->list[i].info->id, boot, id) <= 0);
+    if (i > 0 && infos_compare(t->list[i - 1].boot, t->list[i - 1].info->id, boot, id) == 0) {
+        *out = *t->list[i - 1].info;
         return true;
     }
     return t->names && t->names->find(t->names->ctx, boot, id, out);

@@ -12,6 +12,7 @@
 #include "collector/store/segment/seg_write.h"
 #include "collector/store/segment/window.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 /* Sealings in a row that fail because the disk does not give a batch of the log: ten minutes. */
 #define READ_TRIES 120u
@@ -170,18 +171,12 @@ static bool is_lost(const struct seal_writer *w, enum err e)
 
 static enum err lost_add(struct seal_writer *w, const struct uuid *host, const struct head_batch *b)
 {
-    if (w->made.n_lost == w->cap_lost) {
-        size_t cap = w->cap_lost ? w->cap_lost * 2 : 16;
-        struct seal_lost *grown = mem_realloc_array(w->lost, cap, sizeof *grown);
+    enum err e = VEC_ROOM(&w->lost, &w->cap_lost, w->made.n_lost + 1, SIZE_MAX);
 
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        w->lost = grown;
-        w->cap_lost = cap;
+    if (!e) {
+        w->lost[w->made.n_lost++] = (struct seal_lost){*host, b->stream, b->seq};
     }
-    w->lost[w->made.n_lost++] = (struct seal_lost){*host, b->stream, b->seq};
-    return ERR_OK;
+    return e;
 }
 
 static bool is_left_out(const struct seal_writer *w, const struct head_batch *b)

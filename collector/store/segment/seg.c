@@ -12,6 +12,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 #include "common/os/uuid.h"
 
 static const char *const kind_names[SEG_KINDS] = {"none", "raw", "10s", "1min", "1h", "rest"};
@@ -519,40 +520,25 @@ enum err seg_groups_load(const struct seg *s, size_t g, size_t end)
 size_t seg_group_of(const struct seg *s, struct seg_key key)
 {
     uint64_t order = seg_key_order(key) >> 40;
-    size_t lo = 0, hi = s->foot.n_groups;
+    const struct seg_group *g = s->groups;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        const struct seg_group *g = &s->groups[mid];
-
-        if (((uint64_t)g->part << 16 | (uint64_t)g->metric << 8 | g->window) < order) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo < s->foot.n_groups && s->groups[lo].part == key.part &&
-                   s->groups[lo].metric == key.metric && s->groups[lo].window == key.window
-               ? lo
+    SEARCH_LOWER(i, s->foot.n_groups,
+                 ((uint64_t)g[i].part << 16 | (uint64_t)g[i].metric << 8 | g[i].window) < order);
+    return i < s->foot.n_groups && g[i].part == key.part && g[i].metric == key.metric &&
+                   g[i].window == key.window
+               ? i
                : s->foot.n_groups;
 }
 
 /* The entry of a host in entries that are there. */
 static const uint8_t *entry_of(const struct seg_group *g, const uint8_t *entries, uint32_t host)
 {
-    size_t lo = 0, hi = g->count;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (cur_at32le(entries + mid * SEG_ENTRY_BYTES) < host) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    entries += lo * SEG_ENTRY_BYTES;
-    return lo < g->count && cur_at32le(entries) == host ? entries : NULL;
+    SEARCH_LOWER(i, g->count, cur_at32le(entries + i * SEG_ENTRY_BYTES) < host);
+    entries += i * SEG_ENTRY_BYTES;
+    return i < g->count && cur_at32le(entries) == host ? entries : NULL;
 }
 
 static enum err entries_of(const struct seg *s, size_t g, const uint8_t **out)
@@ -601,24 +587,17 @@ enum err seg_load_keys(const struct seg *s)
 
 struct seg_key seg_key_at(const struct seg *s, size_t i, uint32_t *length)
 {
-    size_t lo = 0, hi = s->foot.n_groups;
     const struct seg_group *g;
     const uint8_t *p;
+    size_t at;
 
-    while (hi - lo > 1) { /* the last group that begins at i or before */
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (s->groups[mid].first <= i) {
-            lo = mid;
-        } else {
-            hi = mid;
-        }
-    }
+    SEARCH_LOWER(at, s->foot.n_groups, s->groups[at].first <= i);
+    at -= at > 0; /* the last group that begins at i or before */
     *length = 0;
-    if (i >= s->foot.n_entries || entries_of(s, lo, &p) != ERR_OK) {
+    if (i >= s->foot.n_entries || entries_of(s, at, &p) != ERR_OK) {
         return (struct seg_key){0};
     }
-    g = &s->groups[lo];
+    g = &s->groups[at];
     p += (i - g->first) * SEG_ENTRY_BYTES;
     *length = cur_at32le(p + 4);
     return (struct seg_key){g->part, g->metric, g->window, cur_at32le(p)};

@@ -11,6 +11,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 
 #define BUFFER_BYTES (1u << 20)
@@ -333,18 +334,9 @@ enum err seg_writer_ranges(struct seg_writer *w, const struct uuid *host, uint64
     if (w->bad) {
         return w->bad;
     }
-    if (n > SEG_VALUES_MAX - w->n_ranges) {
-        return w->bad = ERR_FULL;
-    }
-    if (w->n_ranges + n > w->cap_ranges) {
-        size_t cap = 2 * (w->n_ranges + n);
-        struct range *grown = mem_realloc_array(w->ranges, cap, sizeof *grown);
-
-        if (!grown) {
-            return w->bad = ERR_NOMEM;
-        }
-        w->ranges = grown;
-        w->cap_ranges = cap;
+    w->bad = VEC_ROOM(&w->ranges, &w->cap_ranges, w->n_ranges + n, SEG_VALUES_MAX);
+    if (w->bad) {
+        return w->bad;
     }
     for (size_t i = 0; i < n; i++) {
         if (ranges[i].last >= ranges[i].first) {
@@ -359,18 +351,10 @@ enum err seg_writer_ranges(struct seg_writer *w, const struct uuid *host, uint64
 
 static enum err add(struct seg_writer *w, struct seg_key key, const void *p, size_t n)
 {
-    if (w->n_entries == SEG_VALUES_MAX) {
-        return ERR_FULL;
-    }
-    if (w->n_entries == w->cap_entries) {
-        size_t cap = w->cap_entries ? w->cap_entries * 2 : 1024;
-        struct entry *grown = mem_realloc_array(w->entries, cap, sizeof *grown);
+    enum err e = VEC_ROOM(&w->entries, &w->cap_entries, w->n_entries + 1, SEG_VALUES_MAX);
 
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        w->entries = grown;
-        w->cap_entries = cap;
+    if (e) {
+        return e;
     }
     w->entries[w->n_entries++] = (struct entry){seg_key_order(key), position(w), (uint32_t)n};
     return put_record(w, key, p, n);
