@@ -93,7 +93,6 @@ bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p);
 NODISCARD enum err etl_record_read(struct raw_event *out, const struct etl_peek *k,
                                    const uint8_t *p);
 
-
 static inline size_t etl_record_step(const struct etl_peek *k)
 {
     return ((size_t)k->size + 7) & ~(size_t)7;

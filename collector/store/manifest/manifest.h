@@ -57,7 +57,7 @@ void manifest_discard(struct manifest *m, const struct seg_info *info);
 /* -- readers -- */
 struct manifest_list; /* sorted by kind, then window, then number */
 struct manifest_list *manifest_view(struct manifest *m); /* any thread; NULL: no memory */
-void manifest_list_release(struct manifest_list *l); /* NULL is allowed */
+void manifest_list_release(struct manifest_list *l);     /* NULL is allowed */
 size_t manifest_segments(const struct manifest_list *l);
 const struct seg_info *manifest_segment(const struct manifest_list *l, size_t i);
 /* First index whose kind and window are not less. */
