@@ -44,18 +44,23 @@ class Relay:
         self.connection.close()
 
 
+def environment(fleet, who):
+    """Of the command line as this certificate; of nobody: as it is."""
+    if not who:
+        return os.environ
+    tls = fleet.tls(who)
+    return dict(os.environ, PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"],
+                PROCFLEET_CERT=tls["cert"], PROCFLEET_KEY=tls["key"])
+
+
 class DoorA:
     """`procfleet console --no-open`: logs in by its link."""
     name = "procfleet console"
+    options = ["--listen", "127.0.0.1:0"]
 
     def __init__(self, fleet, who="operator"):
-        env = os.environ
-        if who:
-            tls = fleet.tls(who)
-            env = dict(os.environ, PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"],
-                       PROCFLEET_CERT=tls["cert"], PROCFLEET_KEY=tls["key"])
-        self.process = subprocess.Popen([os.path.join(BIN, "procfleet"), "console", "--no-open", "--listen", "127.0.0.1:0"],
-                                        env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([os.path.join(BIN, "procfleet"), "console", "--no-open", *self.options],
+                                        env=environment(fleet, who), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         fleet.processes.append(self.process)
         link = ""
         while "#ticket=" not in link:
@@ -84,10 +89,18 @@ class DoorA:
         self.process.wait()
 
 
+class DoorB(DoorA):
+    """The collector's own listener, by a link of `procfleet console --direct`."""
+    name = "listen.console"
+    options = ["--direct"]
+
+
+def has_direct():
+    return "--direct" in subprocess.run([os.path.join(BIN, "procfleet"), "console", "--help"], capture_output=True, text=True).stdout
+
+
 def doors():
-    yield Relay
-    if subprocess.run([os.path.join(BIN, "procfleet"), "console", "--help"], capture_output=True).returncode == 0:
-        yield DoorA
+    return (Relay, DoorA, DoorB) if has_direct() else (Relay, DoorA)
 
 
 class Api:
@@ -396,7 +409,7 @@ def same(name, since, until):
 
 def whole():
     with Fleet() as fleet:
-        fleet.start_collector()
+        fleet.start_collector(**({"listen__console": "127.0.0.1:0"} if has_direct() else {}))
         agents = [fleet.start_agent(name, batch__max_age="500ms") for name in ("alpha", "beta")]
         fleet.wait_for("both hosts", lambda: len(fleet.hosts()) == 2)
         begin = time.time()
