@@ -418,7 +418,7 @@ def whole():
         time.sleep(2)
         for agent in agents:
             fleet.stop(agent)
-        fleet.wait_for("their last words", lambda: all(h["state"] == "ended" for h in fleet.hosts().values()))
+        fleet.wait_for("their last words", lambda: all(h["state"] != "connected" for h in fleet.hosts().values()))
         form = "%Y-%m-%dT%H:%M:%SZ"
         window = window_of(time.strftime(form, time.gmtime(begin - 1)), time.strftime(form, time.gmtime(time.time() + 1)))
         for door in doors():
@@ -430,7 +430,7 @@ def whole():
             refusals(api)
             packed(api)
             updates(fleet, api)
-            fleet.wait_for("alpha to have ended", lambda: fleet.hosts()["alpha"]["state"] == "ended")
+            fleet.wait_for("alpha to be gone", lambda: fleet.hosts()["alpha"]["state"] != "connected")
             api.door.close()
             scope(fleet, door)
             revocation(fleet, door)
