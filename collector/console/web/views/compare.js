@@ -280,7 +280,7 @@ function open(root, app) {
                 { empty: none },
             ),
             p.load(
-                pairs('top', { group_by, by: by().by, metric: by().draw, limit: LIMIT }),
+                pairs('top', { group_by, metric: [...new Set([by().by, by().draw])], limit: LIMIT }),
                 ({ pair }) => differences(pair, sides, group_by),
                 { empty: none },
             ),
