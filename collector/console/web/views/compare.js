@@ -3,7 +3,7 @@ import { band } from '../band.js';
 import { ofName } from '../colour.js';
 import { el, put } from '../el.js';
 import { count, NONE, ppm, rate, value } from '../format.js';
-import { drawLoss, lossRuns } from '../hatch.js';
+import { drawLoss, drawNothing, lossRuns, nothings } from '../hatch.js';
 import { marks, read, remove } from '../marks.js';
 import { panel } from '../panel.js';
 import { byOf, rowsOf } from '../rows.js';
@@ -21,9 +21,9 @@ const SIDES = ['a', 'b'];
 /* Both lines from their beginnings: A as it is, B dashed; what did not arrive of A is hatched above, of B below. */
 function lines(g, at, { sides, most }) {
     const room = at.bottom - at.top - 4;
-    sides.forEach(({ series, values }, k) => {
+    sides.forEach(({ series, values, nones, known }, k) => {
         const step = Number(series.step_ns) / 1e6;
-        const first = series.t0_ms - series.from;
+        const begin = series.t0_ms - series.from;
         const y = (v) => at.bottom - (v / (most || 1)) * room;
         g.strokeStyle = k ? at.t.select : at.t.ink;
         g.lineWidth = 1.6;
@@ -31,16 +31,23 @@ function lines(g, at, { sides, most }) {
         g.beginPath();
         values.forEach((v, i) => {
             if (v === null) return;
-            const [x0, x1] = [at.x(first + i * step), at.x(first + (i + 1) * step)];
+            const [x0, x1] = [at.x(begin + i * step), at.x(begin + (i + 1) * step)];
             if (i === 0 || values[i - 1] === null) g.moveTo(x0, y(v));
             else g.lineTo(x0, y(v));
             g.lineTo(x1, y(v));
         });
         g.stroke();
         g.setLineDash([]);
+        const top = k ? at.top + room / 2 : at.top;
+        const [first, last] = [at.x(known.from - series.from), at.x(known.to - series.from)];
         for (const r of lossRuns(series)) {
-            const [x0, x1] = [at.x(r.from - series.from), at.x(r.to - series.from)];
-            drawLoss(g, x0, k ? at.top + room / 2 : at.top, x1 - x0, room / 2, r.ppm, r.atMost);
+            const x0 = Math.max(first, at.x(r.from - series.from));
+            const x1 = Math.min(last, at.x(r.to - series.from));
+            if (x1 > x0) drawLoss(g, x0, top, x1 - x0, room / 2, r.ppm, r.atMost);
+        }
+        for (const n of nones) {
+            const x0 = Math.max(0, at.x(n.from - series.from));
+            drawNothing(g, x0, top, at.x(n.until - series.from) - x0, room / 2, n.text);
         }
     });
 }
@@ -238,7 +245,13 @@ function open(root, app) {
             const sum = some.reduce((x, y) => x + y, 0);
             return some.length ? (by().rates ? (sum * 1e9) / Number(series.step_ns) : sum) : null;
         });
-        return { series: { ...series, from: m.from }, values };
+        const nones = nothings(answer);
+        const known = { from: m.from, to: m.to }; /* where any host has data */
+        for (const n of nones) {
+            if (n.late) known.to = n.from;
+            else known.from = n.until;
+        }
+        return { series: { ...series, from: m.from }, values, nones, known };
     }
 
     async function update(changed) {

@@ -34,7 +34,9 @@ function delivered(g, at, { density, atMost, nones }) {
     }
     for (const l of nones) {
         const x0 = Math.max(0, at.x(l.from));
-        drawNothing(g, x0, at.top, Math.min(at.width, at.x(l.until)) - x0, room, l.text);
+        const w = Math.min(at.width, at.x(l.until)) - x0;
+        g.clearRect(x0, at.top, w, room); /* nothing was expected, so nothing is missing; but nothing arrived either */
+        drawNothing(g, x0, at.top, w, room, l.text);
     }
 }
 
