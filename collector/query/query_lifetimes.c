@@ -374,7 +374,8 @@ static enum err lives_host(struct lives *l, struct query_span *s)
                                         .until_ns = s->until_ns,
                                         .has_pid = l->q->ask->has_pid,
                                         .pid = l->q->ask->pid,
-                                        .start = l->q->ask->start};
+                                        .start = l->q->ask->start,
+                                        .brief = true};
     uint32_t host;
     enum err e = query_host_index(l->q, s, &host);
 

@@ -31,7 +31,8 @@ static enum err look_at(void *ctx, const struct day_key *k)
     struct day_inst inst;
 
     arena_reset(&l->memory);
-    assert(catalogue_db_get(l->db, &l->memory, k, &inst) == ERR_OK);
+    assert(catalogue_db_get(l->db, &l->memory, k, true, &inst) == ERR_OK);
+    assert(catalogue_db_get(l->db, &l->memory, k, false, &inst) == ERR_OK);
     assert(proc_id_eq(inst.info.id, k->id));
     assert(inst.info.command_line.n <= MODEL_COMMAND_LINE_MAX);
     l->found++;

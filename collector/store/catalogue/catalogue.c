@@ -143,7 +143,7 @@ static enum err carry_one(void *ctx, const struct day_key *k)
     enum err e;
 
     arena_reset(&x->c->memory);
-    e = catalogue_db_get(x->from, &x->c->memory, k, &inst);
+    e = catalogue_db_get(x->from, &x->c->memory, k, false, &inst);
     return e ? e : take_tell(x->c, x->to_host, x->to_boot, &inst);
 }
 

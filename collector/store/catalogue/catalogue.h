@@ -77,6 +77,7 @@ struct catalogue_ask {
     size_t n_only;  /* when there are any: these and no others */
     const struct proc_key *only;
     int64_t since_ns, until_ns; /* alive at any moment of this, by the host's stamps */
+    bool brief;                 /* without path and command line: half the time */
 };
 
 /* Instances by (boot, pid, start), each once, with all that its days know; *info is valid during

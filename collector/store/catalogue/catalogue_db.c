@@ -40,6 +40,7 @@ enum statement {
     S_TEXT_GET,
     S_TEXT_ADD,
     S_INST_GET,
+    S_INST_BRIEF,
     S_INST_PUT,
     S_ALIVE,
     S_PID,
@@ -73,6 +74,9 @@ static const char *const sql[S_COUNT] = {
                    "LEFT JOIN text n ON n.id = name LEFT JOIN text i ON i.id = image "
                    "LEFT JOIN text l ON l.id = line LEFT JOIN text u ON u.id = user "
                    "WHERE boot = ?1 AND pid = ?2 AND start = ?3",
+    [S_INST_BRIEF] = "SELECT " INST_INFO ", n.s, NULL, NULL, u.s FROM inst "
+                     "LEFT JOIN text n ON n.id = name LEFT JOIN text u ON u.id = user "
+                     "WHERE boot = ?1 AND pid = ?2 AND start = ?3",
     [S_INST_PUT] =
         "INSERT OR REPLACE INTO inst(boot, pid, start, host, class, " INST_INFO
         ", name, image, line, user) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
@@ -325,6 +329,18 @@ static enum err get_id(sqlite3_stmt *st, int64_t *id)
 enum err catalogue_db_begin(struct day_db *d)
 {
     return run(d, "BEGIN IMMEDIATE");
+}
+
+enum err catalogue_db_read_begin(struct day_db *d)
+{
+    return run(d, "BEGIN");
+}
+
+void catalogue_db_read_end(struct day_db *d)
+{
+    if (d && !sqlite3_get_autocommit(d->db)) {
+        err_ignore(run(d, "COMMIT"));
+    }
 }
 
 void catalogue_db_rollback(struct day_db *d)
@@ -740,9 +756,9 @@ enum err catalogue_db_of_pid(struct day_db *d, int64_t boot, uint32_t pid, uint6
 }
 
 enum err catalogue_db_get(struct day_db *d, struct arena *memory, const struct day_key *k,
-                          struct day_inst *out)
+                          bool brief, struct day_inst *out)
 {
-    sqlite3_stmt *st = d->st[S_INST_GET];
+    sqlite3_stmt *st = d->st[brief ? S_INST_BRIEF : S_INST_GET];
     struct str *texts[] = {&out->info.name, &out->info.image, &out->info.command_line,
                            &out->info.user};
     enum err e = find_inst(st, k);

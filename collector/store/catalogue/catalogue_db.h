@@ -25,6 +25,11 @@ void catalogue_db_close(struct day_db *d); /* NULL is allowed */
 NODISCARD enum err catalogue_db_begin(struct day_db *d);
 NODISCARD enum err catalogue_db_commit(struct day_db *d); /* an error has rolled back */
 void catalogue_db_rollback(struct day_db *d);
+
+/* Until the end all that is read is of one moment. The end: also after an error; NULL is allowed. */
+NODISCARD enum err catalogue_db_read_begin(struct day_db *d);
+void catalogue_db_read_end(struct day_db *d);
+
 /* Moves what was committed from SQLite's log into the file, so that the log stays small; while
  * somebody reads, as far as that goes. */
 void catalogue_db_settle(struct day_db *d);
@@ -81,9 +86,9 @@ NODISCARD enum err catalogue_db_alive(struct day_db *d, int64_t host, int64_t si
 NODISCARD enum err catalogue_db_of_pid(struct day_db *d, int64_t boot, uint32_t pid, uint64_t start,
                                        enum err (*each)(void *ctx, const struct day_key *k),
                                        void *ctx);
-/* Text in `memory`. Errors: ERR_NOTFOUND */
+/* Text in `memory`; brief: neither path nor command line. Errors: ERR_NOTFOUND */
 NODISCARD enum err catalogue_db_get(struct day_db *d, struct arena *memory, const struct day_key *k,
-                                    struct day_inst *out);
+                                    bool brief, struct day_inst *out);
 
 /* Hosts and boots with data of the day's own; for carrying over. */
 NODISCARD enum err catalogue_db_each_boot(struct day_db *d,

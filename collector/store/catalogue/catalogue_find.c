@@ -99,7 +99,10 @@ static enum err open_day(struct find *f, struct asked_day *d)
     if (e) {
         return e == ERR_NOTFOUND && !catalogue_missing(f->c, d->day_ns, f->round) ? ERR_OK : e;
     }
-    e = catalogue_db_boots(d->db, &f->memory, f->ask->host, &d->host, &d->boots, &d->n_boots);
+    /* one state of the day for all that is asked of it, and locked once: most of the time otherwise */
+    e = catalogue_db_read_begin(d->db);
+    e = e ? e
+          : catalogue_db_boots(d->db, &f->memory, f->ask->host, &d->host, &d->boots, &d->n_boots);
     for (size_t i = 0; !e && i < d->n_boots; i++) {
         if (d->boots[i].last_ns >= d->boots[i].first_ns && d->boots[i].last_ns > f->newest_ns) {
             f->newest_ns = d->boots[i].last_ns;
@@ -114,6 +117,7 @@ static void release(struct find *f, struct asked_day *d, enum err e)
     if (e == ERR_CORRUPT) {
         catalogue_bad(f->c, d->day_ns);
     }
+    catalogue_db_read_end(d->db);
     catalogue_release(f->c, d->day_ns, d->db, d->round, !e);
     d->db = NULL;
 }
@@ -239,7 +243,8 @@ static enum err add_row(struct find *f, size_t day, const struct found *x, struc
         return ERR_OK;
     }
     *boot_last_ns = boot->last_ns > *boot_last_ns ? boot->last_ns : *boot_last_ns;
-    e = catalogue_db_get(d->db, &f->row, &(struct day_key){boot->id, {x->pid, x->start}}, &row);
+    e = catalogue_db_get(d->db, &f->row, &(struct day_key){boot->id, {x->pid, x->start}},
+                         f->ask->brief, &row);
     if (e) {
         d->bad = is_unreadable(e) && e != ERR_NOTFOUND ? e : d->bad;
         return is_unreadable(e) ? ERR_OK : e;

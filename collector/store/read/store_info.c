@@ -220,7 +220,8 @@ enum err store_info_each(const struct store_view *v, size_t host, const struct s
                                          .pid = ask->pid,
                                          .start = ask->start,
                                          .since_ns = ask->since_ns,
-                                         .until_ns = ask->until_ns};
+                                         .until_ns = ask->until_ns,
+                                         .brief = ask->brief};
     struct proc_info same;
     bool has_same;
     enum err e;

@@ -173,6 +173,7 @@ struct store_instances {
     bool has_pid;
     uint32_t pid;
     uint64_t start; /* with pid; 0 = any */
+    bool brief;     /* path and command line may be missing: cheaper */
 };
 NODISCARD enum err
 store_info_each(const struct store_view *v, size_t host, const struct store_instances *ask,
