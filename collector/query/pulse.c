@@ -17,6 +17,8 @@
 #include "common/os/os.h"
 
 #define SLOT_MS      30000u
+#define PERIOD_MAX   (600 * CLK_S) /* between ticks */
+#define CPU_MAX      4294967295.0  /* permille */
 #define NO_CPU       UINT16_MAX
 #define AHEAD_NS     (7200 * CLK_S) /* a clock that is further ahead is not believed */
 #define MANTISSA     11u
@@ -213,6 +215,13 @@ static int64_t weighed(int64_t a, uint32_t a_ms, int64_t b, uint32_t b_ms)
     return (int64_t)(((double)a * a_ms + (double)b * b_ms) / (a_ms + b_ms) + 0.5);
 }
 
+static uint16_t processes_of(const struct part *x)
+{
+    int64_t n = x->processes / x->ticks;
+
+    return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
 static void slot_join(struct packed *s, const struct part *x)
 {
     uint32_t had = s->covered ? s->covered - 1u : 0, more = x->covered_ms;
@@ -230,14 +239,15 @@ static void slot_join(struct packed *s, const struct part *x)
     more = more ? more : 1;
     if (fresh || !s->processes) { /* nothing but time so far */
         s->memory = small_put(x->memory / 1024 / x->ticks);
-        s->processes = (uint16_t)(x->processes / x->ticks);
+        s->processes = processes_of(x);
     } else {
         s->memory =
             small_put(weighed(small_get(s->memory), had, x->memory / 1024 / x->ticks, more));
-        s->processes = (uint16_t)weighed(s->processes, had, x->processes / x->ticks, more);
+        s->processes = (uint16_t)weighed(s->processes, had, processes_of(x), more);
     }
     if (x->cpu_of_ns > 0) {
-        int64_t permille = (int64_t)((double)x->cpu_ns * 1000 / (double)x->cpu_of_ns + 0.5);
+        double share = (double)x->cpu_ns * 1000 / (double)x->cpu_of_ns;
+        int64_t permille = (int64_t)((share < CPU_MAX ? share : CPU_MAX) + 0.5);
 
         s->cpu = s->cpu == NO_CPU ? small_put(permille)
                                   : small_put(weighed(small_get(s->cpu), had, permille, more));
@@ -337,7 +347,9 @@ static int64_t ms_of(int64_t ns)
 
 static void parts_cover(struct parts *x, int64_t from_ns, int64_t to_ns)
 {
-    for (int64_t k = slot_of(from_ns); k <= slot_of(to_ns); k++) {
+    int64_t k = slot_of(from_ns) > x->first ? slot_of(from_ns) : x->first;
+
+    for (; k <= slot_of(to_ns) && k < x->first + (int64_t)x->n; k++) { /* however far apart */
         int64_t first = k * PULSE_STEP_NS, last = first + PULSE_STEP_NS;
         struct part *part = parts_at(x, k);
 
@@ -352,7 +364,9 @@ static void parts_cover(struct parts *x, int64_t from_ns, int64_t to_ns)
 static int64_t period_of(const struct pulse_host *h, const struct batch *b)
 {
     if (b->n_ticks > 1) {
-        return clk_sub(b->mono_ns[b->n_ticks - 1], b->mono_ns[0]) / (int64_t)(b->n_ticks - 1);
+        int64_t ns = clk_sub(b->mono_ns[b->n_ticks - 1], b->mono_ns[0]) / (int64_t)(b->n_ticks - 1);
+
+        return ns < PERIOD_MAX ? ns : PERIOD_MAX;
     }
     return h->period_ns ? h->period_ns : CLK_S;
 }

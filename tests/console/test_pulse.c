@@ -156,6 +156,27 @@ static void a_change_of_processes_between_batches_is_no_figure(void **state)
     pulse_destroy(p);
 }
 
+static void stamps_and_counters_of_any_size_cost_nothing(void **state)
+{
+    static const uint8_t cpu = M_CPU_TIME;
+    static const int64_t far[] = {0, INT64_MAX};
+    struct pulse *p = pulse_make(10);
+    struct lab *l = lab_open(pulse_stored, p);
+    int64_t began_ns = os_thread_cpu_ns();
+
+    (void)state;
+    lab_received(l, 1e6);
+    lab_begin(l, 1, 7, 1);
+    lab_tick_at(l, 41, 1);
+    lab_tick_at(l, 1e6, 1e9); /* days later, centuries by the other clock */
+    lab_run(l, 5, 5, 0, 2, true, 1, &cpu, far);
+    lab_put(l);
+    assert_true(at(p, 1, 1e6).there);
+    assert_true(os_thread_cpu_ns() - began_ns < CLK_S);
+    lab_close(l);
+    pulse_destroy(p);
+}
+
 static void two_hours_are_kept(void **state)
 {
     struct pulse *p = pulse_make(10);
@@ -327,6 +348,7 @@ int main(void)
         cmocka_unit_test(what_did_not_come_is_not_delivered_and_not_guessed),
         cmocka_unit_test(starts_and_ends_inside_a_batch_count),
         cmocka_unit_test(a_change_of_processes_between_batches_is_no_figure),
+        cmocka_unit_test(stamps_and_counters_of_any_size_cost_nothing),
         cmocka_unit_test(two_hours_are_kept),
         cmocka_unit_test(the_host_silent_for_longest_gives_way),
         cmocka_unit_test(after_a_start_it_is_read_back_from_the_store),
