@@ -321,6 +321,26 @@ static void it_travels_with_what_is_not_known(void **state)
     pulse_destroy(p);
 }
 
+static void hostile_shares_are_refused(void **state)
+{
+    /* a metric; series of one bucket and one group: a column, present, processes */
+    static const uint8_t sound[] = {0x12, 1, 9,    0x7a, 16,   0x22, 1, 5,    0x2a, 1, 1,
+                                    0x32, 8, 0x0a, 0,    0x12, 1,    6, 0x1a, 1,    3};
+    static const uint8_t alone[] = {0x12, 1, 9,    0x7a, 13,   0x22, 1,    5, 0x2a,
+                                    1,    1, 0x32, 5,    0x0a, 0,    0x12, 1, 6};
+    static const uint8_t two[] = {0x12, 1,    9, 0x7a, 18, 0x22, 1, 5,    0x2a, 1, 1, 0x32,
+                                  10,   0x0a, 0, 0x12, 2,  6,    6, 0x1a, 2,    3, 3};
+    struct wire_answer *out;
+
+    (void)state;
+    assert_ok(wire_answer_decode(&out, sound, sizeof sound));
+    assert_int_equal(out->series->group_present[0], 5);
+    assert_int_equal(out->series->group_processes[0], 2);
+    wire_answer_free(out);
+    assert_err(wire_answer_decode(&out, alone, sizeof alone), ERR_CORRUPT);
+    assert_err(wire_answer_decode(&out, two, sizeof two), ERR_CORRUPT);
+}
+
 static void other_metrics_and_longer_times_are_refused_with_the_way_out(void **state)
 {
     static const uint8_t threads[] = {M_THREAD_COUNT};
@@ -354,6 +374,7 @@ int main(void)
         cmocka_unit_test(after_a_start_it_is_read_back_from_the_store),
         cmocka_unit_test(a_question_has_a_group_for_each_host_and_comes_in_pages),
         cmocka_unit_test(it_travels_with_what_is_not_known),
+        cmocka_unit_test(hostile_shares_are_refused),
         cmocka_unit_test(other_metrics_and_longer_times_are_refused_with_the_way_out),
     };
 

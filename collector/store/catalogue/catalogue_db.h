@@ -26,7 +26,7 @@ NODISCARD enum err catalogue_db_begin(struct day_db *d);
 NODISCARD enum err catalogue_db_commit(struct day_db *d); /* an error has rolled back */
 void catalogue_db_rollback(struct day_db *d);
 
-/* Until the end all that is read is of one moment. The end: also after an error; NULL is allowed. */
+/* Until the end all that is read is of one moment. The end: also after an error, or of NULL. */
 NODISCARD enum err catalogue_db_read_begin(struct day_db *d);
 void catalogue_db_read_end(struct day_db *d);
 

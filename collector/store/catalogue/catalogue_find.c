@@ -99,7 +99,7 @@ static enum err open_day(struct find *f, struct asked_day *d)
     if (e) {
         return e == ERR_NOTFOUND && !catalogue_missing(f->c, d->day_ns, f->round) ? ERR_OK : e;
     }
-    /* one state of the day for all that is asked of it, and locked once: most of the time otherwise */
+    /* one state of the day for all that is asked of it, and locked once */
     e = catalogue_db_read_begin(d->db);
     e = e ? e
           : catalogue_db_boots(d->db, &f->memory, f->ask->host, &d->host, &d->boots, &d->n_boots);

@@ -170,10 +170,9 @@ store_accounts_scan(const struct store_view *v, size_t host, const struct store_
  * left out: store_info_unlisted. Errors: ERR_NOMEM, ERR_FULL (see catalogue_find), those of each */
 struct store_instances {
     int64_t since_ns, until_ns;
-    bool has_pid;
+    bool brief, has_pid; /* brief: path and command line may be missing, cheaper */
     uint32_t pid;
     uint64_t start; /* with pid; 0 = any */
-    bool brief;     /* path and command line may be missing: cheaper */
 };
 NODISCARD enum err
 store_info_each(const struct store_view *v, size_t host, const struct store_instances *ask,
