@@ -321,7 +321,7 @@ static enum err begins_find(struct ca_rows *r, struct begins *b, const uint8_t d
     return ca_rows_find(r, CA_ROWS_BY_FINGERPRINT, &key, n, begins_take, b, why);
 }
 
-/* Nobody else's fingerprint begins with that name. */
+/* No other fingerprint begins with that name. */
 static enum err revocation_only_name(struct ca_rows *r, const struct ca_cert *named,
                                      const char *what, struct errmsg *why)
 {

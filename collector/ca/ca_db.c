@@ -1,5 +1,5 @@
 /* The journal is a rollback journal, not a write-ahead log: between two transactions the file alone
- * is everything, so it can be copied and moved as one file, and whoever may only read can read it.
+ * is everything, so it can be copied and moved as one file, and read with read permission alone.
  * What is written is a few pages when a host enrols, renews or is revoked. synchronous = EXTRA is
  * FULL, and the directory is synced after the journal is removed: otherwise the journal could come
  * back after a power cut and undo the use of a token.
@@ -28,7 +28,7 @@
 
 /* In memory: what every connection asks, without touching the disk. Three lists, each in the order
  * of its key, each read by one query: certificates that are revoked, those that are not though
- * their holder was revoked once, and the hosts and users of revocations; everybody else is not
+ * their holder was revoked once, and the hosts and users of revocations; all others are not
  * revoked. Bounds: the rows of the database. Threads: one owner writes; any number may ask while
  * nobody does. */
 struct ca_judge_cert {
@@ -409,7 +409,7 @@ static enum err ca_db_make(struct ca_db *db, struct errmsg *why)
     enum err e = os_owner_check(db->dir, why); /* before the lock, which would be root's */
 
     e = e ? e : ca_db_lock_files(&lock, db, why);
-    if (!e && !os_exists(db->path)) { /* nobody else has made it meanwhile */
+    if (!e && !os_exists(db->path)) { /* no other process has made it meanwhile */
         e = ca_db_make_file(db, why);
     }
     os_unlock(lock);

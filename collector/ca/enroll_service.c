@@ -1,5 +1,5 @@
 /* A certificate is made first, written into the book second, and answered third: a crash on the way
- * leaves at most a certificate that nobody has. A token is looked at before anything is signed, so
+ * leaves at most an unused certificate. A token is looked at before anything is signed, so
  * that strangers cost little, and taken with the line that knows the certificate. Who has a good
  * one does not wait for those who have none, though they may come from one address: attempts are
  * counted apart. */

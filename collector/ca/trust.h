@@ -13,7 +13,7 @@
 struct trust;
 
 struct trust_conf {
-    const char *dir;           /* of the authority; "" = none: nobody enrols, nobody is revoked */
+    const char *dir;           /* of the authority; "" = none: no enrolment, no revocation */
     bool required;             /* a directory that is missing is an error; else it is as none */
     int64_t life_ns, grace_ns; /* see enroll_service_conf */
     struct tls_config *tls;    /* the collector's own; borrowed until trust_close */
@@ -25,13 +25,13 @@ struct trust_conf {
 NODISCARD enum err trust_open(struct trust **out, const struct trust_conf *conf,
                               struct errmsg *why);
 
-/* For the listeners' judge; NULL: there is no book, everybody may be here. */
+/* For the listeners' judge; NULL: there is no database, no one is refused. */
 struct ca_db *trust_ca_db(struct trust *t);
 
-/* NULL: there is no key of an authority here, nobody enrols and nobody renews. */
+/* NULL: there is no key of an authority here: no enrolment, no renewal. */
 struct enroll_service *trust_enroll(struct trust *t);
 
-/* `on_revoked` is called on the thread when somebody may be here no longer: the book or a file says
+/* `on_revoked` is called on the thread when a certificate was revoked: the database or a file says
  * so. Errors: ERR_NOMEM */
 NODISCARD enum err trust_follow(struct trust *t, void (*on_revoked)(void *ctx), void *ctx);
 

@@ -2,7 +2,7 @@
  *
  * SQLite has no checksums of its own: a flipped bit in a name is another name. So a database is
  * read and written through SQLite's own file layer with one thing more: the last eight bytes of a
- * page, which SQLite leaves free when it is told so when the file is made, are the XXH3-64 of the
+ * page, which SQLite leaves free when the file was made so, are the XXH3-64 of the
  * others, seeded with the file's name (without the ending ".new") and the page's number. A page
  * whose checksum is wrong is ERR_CORRUPT, whatever it was read for.
  *

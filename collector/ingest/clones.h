@@ -5,9 +5,9 @@
  * restart, as long as the one before keeps silent: its connections may still count as alive for a
  * while. The evidence of a clone is a call of the *older* boot, CLONES_GRACE_NS or more after the
  * newer one said Hello, when nothing sent before can be under way any more. Then both are alive;
- * the one that came later is refused from then on and has to enrol anew, since nobody can say from
- * here which of the two is meant, and the older one is what the operator has seen so far. When no
- * other machine has called for CLONES_FORGET_NS, the refused one is taken for the host again.
+ * the one that came later is refused from then on and has to enrol anew, since it cannot be told
+ * from here which of the two is meant, and the older one is what the operator has seen so far. When
+ * no other machine has called for CLONES_FORGET_NS, the refused one is taken for the host again.
  *
  * Until then a copy could take numbers that the real machine is about to use, where it brought the
  * spool along. So the batches of a newer boot wait (clones_wait) while the older one still has

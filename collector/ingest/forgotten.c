@@ -1,7 +1,7 @@
 /* Format 1, little endian: u8[8] magic, u32 version, u32 hosts, hosts × u8[16] id in rising order,
  * u64 XXH3-64 of all before. Written as forgotten.new, synced, and renamed.
  *
- * Two locks: `file` for whoever changes the file, `lock` for the table in memory, which is held
+ * Two locks: `file` for changes of the file, `lock` for the table in memory, which is held
  * across no I/O; `file` is taken first. */
 #include "collector/ingest/forgotten.h"
 

@@ -2,9 +2,9 @@
  * until they call again. Their data stay.
  *
  * Kept in one small checksummed file, `data_dir`/forgotten, written anew at each change. A file
- * that cannot be read hides nobody, is logged and set aside.
+ * that cannot be read hides no host, is logged and set aside.
  * Bounds:  FORGOTTEN_MAX hosts.
- * Threads: any; asking takes no lock while nobody is forgotten, and never waits for the disk.
+ * Threads: any; asking takes no lock while no host is forgotten, and never waits for the disk.
  * Crashes: after ERR_OK of forgotten_add the host stays hidden. One whose return could not be
  *          written is hidden again after a crash, until its next call. */
 #ifndef PROCFLEET_COLLECTOR_INGEST_FORGOTTEN_H

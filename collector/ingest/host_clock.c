@@ -102,7 +102,7 @@ static void remember(struct host_clock *h, int64_t sent_ns, int64_t received_ns)
     h->sent[h->n_sent++].received_ns = received_ns;
 }
 
-/* The agent tells how long an exchange of before took. */
+/* The agent reports how long an earlier exchange took. */
 static void measured(struct host_clock *h, const struct clock_span *before,
                      const struct clock_told *told, int64_t now_ns)
 {

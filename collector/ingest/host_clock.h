@@ -2,7 +2,7 @@
  *
  * Two monotonic clocks differ by a number that hardly moves, whatever anybody does to the wall
  * clocks. A Hello or Heartbeat that the agent sent at mono m and that came here at r says: the
- * difference is at most r - m. Once the agent tells that this exchange took `rtt` there and back,
+ * difference is at most r - m. Once the agent reports that this exchange took `rtt` there and back,
  * it is at least r - m - rtt. The estimate is what all exchanges of one boot allow, widened by
  * HOST_CLOCK_DRIFT_PPM as they grow old; its error is half of what is left. Exchanges that
  * contradict it mean that the host slept or was restored, and begin it anew; the differences before
@@ -24,14 +24,14 @@
 #define HOST_CLOCK_DRIFT_PPM 200 /* two cheap clocks and a correction that slews one of them */
 #define HOST_CLOCK_BOOTS     3
 #define HOST_CLOCK_STEPS     4
-#define HOST_CLOCK_SENT      4 /* exchanges whose round trip may still be told */
+#define HOST_CLOCK_SENT      4 /* exchanges whose round trip may still be reported */
 
 /* One moment by the collector's two clocks. */
 struct clock_moment {
     int64_t utc_ns, mono_ns;
 };
 
-/* What an agent tells of its clocks (wire_rpc.h). mono_ns 0: it has only a wall clock. */
+/* What an agent reports of its clocks (wire_rpc.h). mono_ns 0: it has only a wall clock. */
 struct clock_told {
     struct uuid boot;
     int64_t wall_ns, mono_ns;

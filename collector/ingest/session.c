@@ -25,7 +25,7 @@ struct session {
     struct session_stats stats;
 };
 
-/* What a call tells besides that it came. */
+/* What a call reports besides its arrival. */
 struct session_greeting {
     const struct wire_hello *hello;
     const struct wire_heartbeat *beat;
@@ -237,7 +237,7 @@ static enum clones_verdict hear_machine(struct session_entry *h, const struct ne
     return clones_hello(&h->clones, who->connection, &g->hello->boot, now->mono_ns);
 }
 
-/* Under the lock: all that a call tells. *boot: whose call it is, where that is known. */
+/* Under the lock: all that a call reports. *boot: whose call it is, where that is known. */
 static enum clones_verdict session_hear(struct session_entry *h, const struct net_identity *who,
                                         const struct session_greeting *g, struct uuid *boot,
                                         const struct clock_moment *now)
@@ -402,7 +402,7 @@ static void handle_heartbeat(void *ctx, struct rpc_call *call)
 #define BUSY_MS   100 /* until the same batch is asked for again */
 #define FAILED_MS 5000
 
-/* A batch that must never come again: its sender drops it, so it is told here too. */
+/* A batch that must never come again: its sender drops it, so it is logged here too. */
 static void refuse_batch(struct session *s, struct rpc_call *call, uint64_t *counter,
                          enum rpc_code code, const char *reason)
 {

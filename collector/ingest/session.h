@@ -32,12 +32,13 @@ struct session;
 struct session_conf {
     struct store *store; /* borrowed; must still be open in session_destroy */
     uint32_t hosts_max;
-    uint32_t max_message;        /* bytes of one Push payload, told in Hello */
-    uint32_t max_in_flight;      /* told in Hello; the listener enforces it */
-    int64_t accept_age_ns;       /* the store's */
-    int64_t future_max_ns;       /* 5 min; stamps further ahead are counted */
-    struct forgotten *forgotten; /* whoever calls is not any more; borrowed; NULL: nobody is */
-    int64_t (*utc_ns)(void);     /* the clocks; NULL: the system's */
+    uint32_t max_message;   /* bytes of one Push payload, told in Hello */
+    uint32_t max_in_flight; /* told in Hello; the listener enforces it */
+    int64_t accept_age_ns;  /* the store's */
+    int64_t future_max_ns;  /* 5 min; stamps further ahead are counted */
+    struct forgotten
+        *forgotten;          /* a host that calls is forgotten no more; borrowed; NULL: none is */
+    int64_t (*utc_ns)(void); /* the clocks; NULL: the system's */
     int64_t (*mono_ns)(void);
 };
 

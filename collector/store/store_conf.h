@@ -1,4 +1,4 @@
-/* What the store is given and what it tells of itself (store.h). Plain data. */
+/* Configuration and statistics of the store (store.h). Plain data. */
 #ifndef PROCFLEET_COLLECTOR_STORE_STORE_CONF_H
 #define PROCFLEET_COLLECTOR_STORE_STORE_CONF_H
 

@@ -2,10 +2,10 @@
  *
  *   manifest ─ hosts file ─ numbers of sealed batches ─ log: batches not sealed yet ─ head
  *
- * Most files of the log are told by their index: then a batch goes into the head without its bytes,
- * which stay in the log until a reader or sealing wants them, and a start takes time in proportion
- * to the number of batches, not to their size. Only files without a sound index are read and
- * unpacked, one as a rule after a kill, none after a clean end.
+ * Most files of the log are described by their index: then a batch goes into the head without its
+ * bytes, which stay in the log until a reader or sealing wants them, and a start takes time in
+ * proportion to the number of batches, not to their size. Only files without a sound index are read
+ * and unpacked, one as a rule after a kill, none after a clean end.
  *
  * A record of the log whose number a segment lists is left out: the collector died between sealing
  * it and letting its log file go. That list is exact (dedup forgets holes when there are many). */
@@ -673,7 +673,7 @@ static enum err restore_hosts(struct recovery *rec, struct errmsg *why)
              : ERR_OK;
 }
 
-/* The log tells of every number ever seen; where it is lost, segments do. */
+/* The log has every number ever seen; where it is lost, segments have them. */
 static enum err remember_sealed(struct recovery *rec)
 {
     struct store *s = rec->s;

@@ -99,7 +99,7 @@ NODISCARD enum err store_writer_prepare(struct store *s);
 void store_writer_fail(struct store *s);
 
 /* What was lost is in no checkpoint yet: has the log begin a file. From the writer, under no lock.
- * Where that fails the loss is told until the next opening only. */
+ * Where that fails the loss is reported only until the next opening. */
 void store_writer_keep_lost(struct store *s);
 
 void store_count_duplicate(struct store *s, const struct uuid *host);

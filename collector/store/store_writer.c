@@ -5,7 +5,7 @@
  * again; meanwhile the group and the queue are refused, as is all that comes, and the sealing
  * thread's tasks run, since retention may be what makes room. Nothing is sealed: a batch must not
  * be in a segment whose number is not known as durable. Readers may see the group before it is
- * durable. When it is, its agents send it again and are told that it is there.
+ * durable. When it is, its agents send it again and get the acknowledgement.
  *
  * Group commit: a commit begins at once when the last one began commit_gather_ns ago or more,
  * otherwise when that is so or commit_bytes wait. An idle store thus answers after one sync, a busy
@@ -238,7 +238,7 @@ static void group_answer(struct store *s)
     while (i) {
         struct store_item answered = *i;
 
-        store_item_destroy(i); /* first: whoever has the answer finds the memory given back */
+        store_item_destroy(i); /* first: after the answer the memory is free */
         if (answered.done) {
             answered.done(answered.ctx, answered.result);
         }
@@ -270,7 +270,8 @@ void store_writer_keep_lost(struct store *s)
 
 /* -- no room on the disk -- */
 
-/* What has not begun to become durable goes back to its agents; of the group they are told only. */
+/* What has not begun to become durable goes back to its agents; of the group they get only the
+ * answer. */
 static void space_refuse_waiting(struct store *s)
 {
     struct store_item *queue;
@@ -325,7 +326,7 @@ static bool space_wait(struct store *s)
     }
     writer_run_task(s);
     stopping = s->stopping;
-    /* Nobody is waiting any more: closing is no failure to be told of. */
+    /* No caller waits any more: closing is no failure to report. */
     s->stats.failed = s->stats.failed || stopping;
     os_mutex_unlock(s->lock);
     heartbeat_work(&s->writing, os_mono_ns());

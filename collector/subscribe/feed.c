@@ -474,7 +474,7 @@ static enum err missing_make_up(struct feed *f)
     struct missing x = {.f = f,
                         /* a record's stamp is that of one batch of its slice */
                         .since_ns = clk_sub(since_ns, SLICE_NS),
-                        /* the first slice is empty, and tells where the next one begins */
+                        /* the first slice is empty, and says where the next one begins */
                         .ask = {since_ns, since_ns, .events_only = !samples},
                         .samples = samples};
     struct store_view *view;

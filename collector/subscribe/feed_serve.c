@@ -477,7 +477,7 @@ static enum err fetch_collect(struct feed_serve *s, struct fetched *f, uint64_t 
     return e;
 }
 
-/* Whether all of it went, or never was: then the range tells the caller nothing. */
+/* Whether all of it went, or never was: then the range is of no use to the caller. */
 static bool fetch_is_gone(struct feed_serve *s, const struct fetched *f, uint64_t to)
 {
     struct journal_record oldest;

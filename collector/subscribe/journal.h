@@ -6,7 +6,7 @@
  * Bounds:  max_bytes on disk, what waits included; an index of about 30 bytes a record in memory;
  *          a record's payload at most JOURNAL_PAYLOAD_MAX.
  * Threads: append, skip, sync and trim from the publisher alone; everything else from any.
- * Crashes: what was synced is there, once; a torn tail is cut off. Nobody sees a record before it
+ * Crashes: what was synced is there, once; a torn tail is cut off. Readers see no record before it
  *          is synced. */
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_H
@@ -63,7 +63,7 @@ void journal_range(struct journal *j, uint64_t *first, uint64_t *next);
 /* The first record at or behind `from` that `want` takes (it sees position, seq, topic, name and n;
  * NULL: any; called without a lock), its payload appended to `payload` when that is not NULL. *from
  * becomes the position behind it, or `next` of journal_range. Errors: ERR_END (none), ERR_CORRUPT
- * (it cannot be read: `r` has what `want` saw, an empty name when nobody knows whose it was; *from
+ * (it cannot be read: `r` has what `want` saw, an empty name when its host is unknown; *from
  * is behind it), ERR_IO, ERR_FULL (payload),
  * ERR_NOMEM */
 NODISCARD enum err journal_next(struct journal *j, uint64_t *from,

@@ -101,7 +101,7 @@ uint64_t journal_index_newest(const struct journal_index *x, uint32_t channel,
 struct journal_place {
     uint64_t position, seq;
     enum feed_topic topic;
-    const char *name;    /* valid under the lock; empty: nobody knows whose it was */
+    const char *name;    /* valid under the lock; empty: its host is unknown */
     uint64_t file, seed; /* the file's number */
     uint32_t offset, n;
     uint64_t bytes; /* at most, from the offset on */

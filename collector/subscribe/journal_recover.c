@@ -1,10 +1,10 @@
 /* Opening: every file is read from its beginning, and all its sound records are indexed. Damage
  * between them costs the records it is in. The positions around it tell how many these are; each
- * has an entry in the index that cannot be read, so that readers are told. Writing goes on in the
- * newest file when nothing before its end is damaged; its end may be torn: that has no sound record
- * behind it, and nobody has seen it, since nobody sees what is not synced. The end of an older file
- * is not torn but damaged, and the next file's first position says how many records it held; so it
- * does for a file whose header is lost.
+ * has an entry in the index that cannot be read, so that readers get the error. Writing goes on in
+ * the newest file when nothing before its end is damaged; its end may be torn: that has no sound
+ * record behind it, and no reader has seen it, since readers see only what is synced. The end of an
+ * older file is not torn but damaged, and the next file's first position says how many records it
+ * held; so it does for a file whose header is lost.
  *
  * The numbers of topics come from the newest file's checkpoint and from all records. When that
  * cannot be read, they are not known: a new epoch begins, and positions go on far above. What the

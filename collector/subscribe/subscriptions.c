@@ -28,7 +28,7 @@
 #include "common/log/log.h"
 #include "common/os/os.h"
 
-#define GRACE_NS       (3600 * CLK_S) /* after a start nobody is dropped so long */
+#define GRACE_NS       (3600 * CLK_S) /* after a start none is dropped for so long */
 #define TRIES_MAX      8u
 #define SAMPLES_FOR_NS (120 * CLK_S) /* after a poll that nobody remembers */
 #define POLLED_PART    16            /* of idle_ns: how far the file's polled_ns may be behind */
@@ -49,7 +49,7 @@ struct subscriptions {
     char *dir;
     uint64_t epoch;
     int64_t opened_ns;
-    _Atomic(int64_t) samples_until_ns; /* somebody without a name polls for samples */
+    _Atomic(int64_t) samples_until_ns; /* a poll without a name wants samples */
     atomic_bool samples;               /* a subscription wants them */
 
     struct os_mutex *lock; /* guards what follows */
@@ -70,7 +70,7 @@ static void sub_free(struct subscriptions_sub *sub)
     mem_free(sub);
 }
 
-/* Whoever asks does so without the lock. */
+/* Read without the lock. */
 static void samples_note(struct subscriptions *r)
 {
     bool any = false;
@@ -187,7 +187,7 @@ static void sub_reconcile(struct subscriptions *r, struct subscriptions_sub *sub
     if (s->at.epoch != r->epoch) {
         s->at = (struct subscriptions_cursor){r->epoch, first, 0};
         s->floor = first;
-        s->lost = 1; /* nobody knows how many */
+        s->lost = 1; /* how many is unknown */
         s->lost_end = first;
         s->dropped++;
         sub->dirty = true;
@@ -479,7 +479,7 @@ static void acknowledge(struct subscriptions_state *s, uint64_t told, bool new_e
     if (c.epoch != k->r->epoch) {
         s->at = (struct subscriptions_cursor){k->r->epoch, k->first, 0};
         s->floor = k->first;
-        s->lost = 1; /* how many, nobody knows */
+        s->lost = 1; /* how many is unknown */
         s->lost_end = k->first;
         s->dropped++;
         return;

@@ -67,7 +67,7 @@ NODISCARD enum err subscriptions_remove(struct subscriptions *r, const char *own
 
 bool subscriptions_wants_samples(void *roster); /* feed_conf.samples_wanted */
 void subscriptions_lost(void *roster, const struct journal_record *r); /* feed_conf.on_lost */
-void subscriptions_expire(struct subscriptions *r);                    /* those nobody polls */
+void subscriptions_expire(struct subscriptions *r); /* those that are not polled */
 
 #define SUBSCRIPTIONS_STATS(X)                                                   \
     X(GAUGE, subscriptions, "procfleet_subscriptions", "Durable subscriptions.") \

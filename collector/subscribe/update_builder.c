@@ -175,7 +175,7 @@ static void pending_stamp(struct pending *p, int64_t ns)
     p->about.last_ns = ns > p->about.last_ns ? ns : p->about.last_ns;
 }
 
-/* A message tells of batches in a row, whole, or of a part of one. */
+/* A message covers whole batches in a row, or a part of one. */
 static bool pending_can_join(const struct pending *p, const struct feed_note *note, size_t n,
                              size_t bytes)
 {

@@ -153,7 +153,7 @@ struct admission {
     struct os_mutex *lock;             /* guards what follows */
     struct net_peer *buckets[BUCKETS]; /* by pipe */
     struct net_peer *same[BUCKETS];    /* by holder */
-    struct net_peer *newest;           /* of all, those gone that somebody still holds included */
+    struct net_peer *newest;           /* of all, those gone but still referenced included */
     unsigned peers;
 };
 
@@ -522,7 +522,7 @@ static uint64_t refused(const struct admission *g)
     return n;
 }
 
-/* At most once a minute, and only when somebody was refused: what the log's limit left out. */
+/* At most once a minute, and only when a connection was refused: what the log's limit left out. */
 static void log_refusals(struct admission *g, int64_t now_ns)
 {
     struct net_server_stats s;

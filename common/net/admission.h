@@ -1,5 +1,5 @@
-/* The gate of a listener: who is let in, and who is inside. Shared by net_server.c and net_pub.c;
- * private to the folder.
+/* A listener's connections: admits them (after the authorizer's check), counts and keeps them.
+ * Shared by net_server.c and net_pub.c; private to the folder.
  * Bounds:
  *   - at most `peers_max` connections; more are refused with a line in the log, but of strangers
  *     the oldest idle one goes for a new one (while it goes, there are more);
@@ -43,7 +43,7 @@ NODISCARD enum err admission_open(struct admission **out, uint32_t socket_id,
  * may still be held. */
 void admission_stop(struct admission *g);
 
-/* After admission_stop and with nobody between enter and leave. NULL is allowed. */
+/* After admission_stop, and with no request between enter and leave. NULL is allowed. */
 void admission_close(struct admission *g);
 
 unsigned admission_port(const struct admission *g);
@@ -53,10 +53,10 @@ void admission_stats(struct admission *g, struct net_server_stats *out);
 int64_t admission_stuck_ns(const struct admission *g,
                            int64_t now_ns); /* longest pause of its thread or of NNG's */
 
-/* Asks `judge` about everybody inside; those refused are cut. */
+/* Re-checks every connection; those refused are cut. */
 void admission_review(struct admission *g);
 
-/* Cuts everybody whose certificate has this name; gives how many. */
+/* Cuts every connection whose certificate has this name; returns how many. */
 unsigned admission_disconnect(struct admission *g, const char *name);
 
 /* One connection that was let in. Valid until admission_leave, even when it is gone by then. */

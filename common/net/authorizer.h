@@ -1,4 +1,4 @@
-/* A listener's judge, asked during the handshake, on admission and at reviews. Connections outlive
+/* Says whether the holder of a certificate may be connected: asked during the handshake, by
  * their listener by a moment, and its owner's judge must not be asked then: hence an object of its
  * own that the connections hold. Private to the folder. Threads: safe from any. */
 #ifndef PROCFLEET_COMMON_NET_AUTHORIZER_H
@@ -19,7 +19,7 @@ void authorizer_release(struct authorizer *j);            /* NULL is allowed */
 /* Why the holder may not be here, or NULL; `j` may be NULL. */
 const char *authorizer_ask(struct authorizer *j, const struct net_identity *who);
 
-/* Waits for who is asking and lets nobody ask any more: words for everybody. NULL is allowed. */
+/* Waits for checks under way; after this every check is refused. NULL is allowed. */
 void authorizer_end(struct authorizer *j);
 
 #endif

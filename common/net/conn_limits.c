@@ -22,7 +22,7 @@
 #include "common/os/os.h"
 
 #define BUCKETS   256u
-#define WAIT_MAX  (10 * CLK_S)   /* for everybody; NNG gives up then as well */
+#define WAIT_MAX  (10 * CLK_S)   /* of any connection; NNG gives up then as well */
 #define STALL_MAX (500 * CLK_MS) /* without a step, in a place that is needed; */
 #define STALL_MIN (100 * CLK_MS) /* when newcomers are about to be turned away */
 
@@ -31,7 +31,7 @@ struct conn_limits {
     struct conn_limits_conf conf;
     atomic_uint waiting;
     atomic_ullong counts[NET_CAUSES];
-    uint64_t seed;         /* so that nobody can choose addresses that share a bucket */
+    uint64_t seed;         /* so that addresses cannot be chosen to share a bucket */
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *work;
     bool woken;
@@ -87,7 +87,7 @@ void conn_limits_release(struct conn_limits *c)
 /* -- coming and going -- */
 
 /* "192.0.2.1:4711" becomes "192.0.2.1"; "[2001:db8:1:2:3:4:5:6]:4711" becomes "[2001:db8:1:2",
- * because whoever has one address of a /64 has them all. */
+ * because the owner of one address of a /64 has them all. */
 static void place_of(char *place, size_t size, const char *address)
 {
     const char *end = strrchr(address, ':');

@@ -4,7 +4,7 @@
  * the folder.
  * Bounds:  `waiting_max` places for those that wait, and half as many more while the janitor makes
  *          room: the oldest whose handshake does not go on leave first, so that strangers who hold
- *          all places keep nobody out. At most `same_address_max` from one address (IPv6: from one
+ *          all slots keep no one out. At most `same_address_max` from one address (IPv6: from one
  *          /64), those that wait included.
  * Threads: safe from any. Lives as long as anybody holds it: connections outlive their listener. */
 #ifndef PROCFLEET_COMMON_NET_CONN_LIMITS_H
@@ -16,7 +16,7 @@
 
 #include "common/base/err.h"
 
-/* Why somebody was refused or closed. */
+/* Why a connection was refused or closed. */
 enum net_cause {
     NET_HANDSHAKE, /* no TLS, no certificate of ours, no greeting, or not in time */
     NET_ROLE,
@@ -32,7 +32,7 @@ enum net_cause {
 struct conn_limits;
 
 struct conn_limits_conf {
-    unsigned waiting_max;      /* 0: nobody comes in */
+    unsigned waiting_max;      /* 0 = accept no connections */
     unsigned same_address_max; /* 0 = no limit */
 };
 

@@ -15,7 +15,7 @@ void net_fini(void);
 
 /* -- server: REP -- */
 struct net_server;
-/* One request; owned by whoever got it until net_server_reply or net_server_drop. */
+/* One request; owned by the receiver until net_server_reply or net_server_drop. */
 struct net_request;
 
 struct net_server_conf {
@@ -101,7 +101,7 @@ bool net_client_connected(const struct net_client *c);
 NODISCARD enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why);
 void net_client_problem(struct net_client *c, struct errmsg *out); /* of connecting; "" = none */
 
-/* -- client, for callers that must not wait. A call belongs to whoever began it -- */
+/* -- client, for callers that must not wait. A call belongs to the caller that began it -- */
 struct net_call;
 
 /* Begins one request and returns at once; p is copied. `on_end` is called once, on a thread of the
@@ -173,7 +173,7 @@ struct net_sub_conf {
 };
 NODISCARD enum err net_sub_open(struct net_sub **out, const struct net_sub_conf *conf,
                                 struct errmsg *why);
-void net_sub_close(struct net_sub *s); /* nobody may be inside net_sub_receive or net_sub_wait */
+void net_sub_close(struct net_sub *s); /* no thread may be inside net_sub_receive or net_sub_wait */
 /* The next message, appended to `out`. Errors: ERR_TIMEOUT, ERR_CLOSED, ERR_FULL (more than fits
  * `out`; it is lost), ERR_NOMEM */
 NODISCARD enum err net_sub_receive(struct net_sub *s, int64_t timeout_ns, struct buf *out);
@@ -185,7 +185,7 @@ enum tls_cause net_sub_cause(const struct net_sub *s); /* as net_client_cause */
 /* -- for doctors -- */
 
 /* Whether `address` can be listened at: binds for a moment, accepts nothing.
- * Errors: ERR_BUSY (somebody listens there), ERR_INVALID (no address, or none of this machine),
+ * Errors: ERR_BUSY (the address is in use), ERR_INVALID (no address, or none of this machine),
  * ERR_ACCESS (a port below 1024, and no right to it), ERR_NOMEM, ERR_IO */
 NODISCARD enum err net_probe_listen(const char *address, struct errmsg *why);
 

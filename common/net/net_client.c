@@ -1,7 +1,7 @@
 /* Each call has a REQ context of its own and two operations in turn: send, which ends when a
  * connection has taken the request, and receive. A lost connection ends the call at once
  * (NNG_OPT_REQ_RESENDTIME is infinite: NNG's habit of asking again after a minute would hide slow
- * servers and double work); whoever calls decides about asking again. */
+ * servers and double work); the caller decides about a retry. */
 #include <assert.h>
 #include <stdatomic.h>
 
@@ -293,7 +293,7 @@ void net_client_problem(struct net_client *c, struct errmsg *out)
     net_dial_problem(c->dial, out);
 }
 
-/* -- calls whose end is told -- */
+/* -- calls that report their end -- */
 
 struct net_call {
     struct net_client *client;
@@ -372,7 +372,7 @@ enum err net_client_begin(struct net_call **out, struct net_client *c, const voi
         call_free(call, has_ctx);
         return e;
     }
-    *out = call; /* before the end may be told */
+    *out = call; /* before the end may be reported */
     nng_aio_set_timeout(call->aio, net_nng_ms(timeout_ns));
     nng_aio_set_msg(call->aio, msg);
     nng_ctx_send(call->ctx, call->aio);

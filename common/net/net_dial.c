@@ -1,5 +1,5 @@
 /* Two sources say why a connection fails. TLS failures come from our engine, as sentences. Failures
- * below TLS (nobody listens, unknown name, no route) NNG keeps to itself; it only counts them per
+ * below TLS (no listener, unknown name, no route) NNG keeps to itself; it only counts them per
  * dialer, so net_dial_problem looks at which counter has moved since it looked last.
  *
  * An end right behind our certificate is a refusal whose reason was lost, or a server that crashed
@@ -31,7 +31,7 @@
 #define MANY_DIALS   64u
 #define MANY_LOOK_NS (3 * CLK_MS) /* for each of them, between looks of all together */
 
-/* NNG's counters of failed attempts, see read_counters; those up to FAILED_TOLD are told of. */
+/* NNG's counters of failed attempts, see read_counters; those up to FAILED_TOLD are reported. */
 enum { FAILED_REFUSED, FAILED_TIMEOUT, FAILED_OTHER, FAILED_TOLD, FAILED_COUNT = FAILED_TOLD + 5 };
 
 struct net_dial {
@@ -60,7 +60,7 @@ struct net_dial {
     uint64_t below;        /* failures below TLS that were seen */
     enum err fault;        /* the last problem, */
     struct errmsg problem; /* and its sentence; "" = none */
-    bool waited;           /* somebody has waited since the dialer began */
+    bool waited;           /* a caller has waited since the dialer began */
     uint64_t refusals;     /* ERR_TRUST so far, */
     struct errmsg refusal; /* what was said of the newest, */
     enum tls_cause cause;  /* and its cause */
@@ -105,7 +105,7 @@ static void dial_no_problem(struct net_dial *d)
     d->problem = (struct errmsg){""};
 }
 
-/* The engine tells why TLS failed. */
+/* The engine reports why TLS failed. */
 static void on_fault(void *ctx, enum err e, enum tls_cause cause, const char *text)
 {
     struct net_dial *d = ctx;

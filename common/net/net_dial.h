@@ -24,7 +24,7 @@ NODISCARD enum err net_dial_open(struct net_dial **out, uint32_t socket_id,
 /* After nng_close of the socket. NULL is allowed. */
 void net_dial_close(struct net_dial *d);
 
-/* Whoever is in net_dial_wait, or comes later, gets ERR_CLOSED. NULL is allowed. */
+/* Current and later callers of net_dial_wait get ERR_CLOSED. NULL is allowed. */
 void net_dial_hang_up(struct net_dial *d);
 
 bool net_dial_connected(struct net_dial *d);

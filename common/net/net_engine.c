@@ -1,5 +1,5 @@
-/* NNG 1.5.2's own engine tells only whether a peer was verified. Ours tells who it is, enforces our
- * rules, and says why it refused.
+/* NNG 1.5.2's own engine reports only whether a peer was verified. Ours reports who it is, enforces
+ * our rules, and says why it refused.
  *
  * Identity: to hand it over, net_engine_identity asks NNG for the pipe's option TLS_VERIFIED; NNG
  * runs the connection's `verified` on the calling thread, which copies the identity to where a
@@ -20,8 +20,8 @@
  * The meter follows SP's framing (8 bytes of greeting, then length and body), because NNG drops a
  * peer that speaks another protocol or declares 16 GiB without telling anybody.
  *
- * Refusals: a listener logs one line, a dialer tells its owner one sentence. `told` keeps it at
- * one. Role, scope and the judge are asked during the handshake, where the peer still hears the
+ * Refusals: a listener logs one line, a dialer returns one sentence to its owner. `told` keeps it
+ * at one. Role, scope and the judge are asked during the handshake, where the peer still hears the
  * reason as an alert, and again on admission (admission.c), which is what counts.
  *
  * Callbacks run with NNG's lock of the connection held: short, and no call into NNG but
@@ -68,7 +68,7 @@ struct nng_tls_engine_conn {
     struct tls_context *rules; /* those it began with */
     mbedtls_ssl_context ssl;
     enum conn_state state;
-    bool offered;  /* dialers: the last session was, and nobody knows yet what became of it */
+    bool offered;  /* dialers: the last session was, and what became of it is not known yet */
     bool resumed;  /* the identity is a session's, not that of a certificate just verified */
     bool heard;    /* anything came from the peer */
     bool garbage;  /* and it was not TLS */
@@ -76,7 +76,7 @@ struct nng_tls_engine_conn {
     bool told;
     uint32_t above;     /* what was found wrong with the chain above the peer's certificate */
     char holder[64];    /* whose certificate is good but for its time or use; for the log */
-    char claimed[64];   /* the name in a certificate that nobody vouches for; for the log */
+    char claimed[64];   /* the name in a certificate that no authority signed; for the log */
     const char *denied; /* why verification failed beyond mbedTLS's own reasons */
     enum net_cause cause;
     struct tls_flight parting;
@@ -360,7 +360,7 @@ static void conn_end_offer(nng_tls_engine_conn *c, enum tls_session_offer_state 
     }
 }
 
-/* mbedTLS is through with the handshake; true when there is somebody at the other end. */
+/* mbedTLS is through with the handshake; true when the connection is still open. */
 static bool conn_settle(nng_tls_engine_conn *c)
 {
     const mbedtls_x509_crt *crt = mbedtls_ssl_get_peer_cert(&c->ssl);
@@ -484,7 +484,7 @@ static void conn_close(nng_tls_engine_conn *c)
         (void)mbedtls_ssl_close_notify(&c->ssl);
     } else if (c->state == CONN_SHAKING && !tls_config_is_server(c->cfg->tls)) {
         conn_tell_lost(
-            c); /* before NNG counts the failure: whoever sees the count finds the reason */
+            c); /* before NNG counts the failure: a reader of the count finds the reason */
     }
 }
 

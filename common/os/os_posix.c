@@ -456,7 +456,7 @@ size_t os_read_input(void *p, size_t n)
     return got > 0 ? (size_t)got : 0;
 }
 
-/* In a process whose parent ends at once: it is nobody's child that could be left behind. */
+/* In a process whose parent ends at once, so that it cannot become a zombie of ours. */
 static void browser_start(const char *path)
 {
     int null = open("/dev/null", O_RDWR);

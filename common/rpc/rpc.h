@@ -63,7 +63,7 @@ const struct net_identity *rpc_call_peer(const struct rpc_call *c);
 const struct frame_request *rpc_call_header(const struct rpc_call *c);
 int64_t rpc_call_deadline_ns(const struct rpc_call *c); /* monotonic */
 /* The same for work that the handler does before it returns, and valid until then: it passes at
- * once when the server stops. DEADLINE_EXCEEDED is told as UNAVAILABLE then. */
+ * once when the server stops. DEADLINE_EXCEEDED is reported as UNAVAILABLE then. */
 const struct deadline *rpc_call_deadline(const struct rpc_call *c);
 
 struct rpc_answer_opt {
@@ -103,7 +103,7 @@ NODISCARD enum err rpc_client_open(struct rpc_client **out, const struct net_cli
 void rpc_client_hang_up(struct rpc_client *c); /* as net_client_hang_up */
 void rpc_client_close(struct rpc_client *c);   /* as net_client_close */
 
-/* However long a server asks for, nobody is silenced for longer at a time. */
+/* However long a server asks for, a client waits no longer at a time. */
 #define RPC_RETRY_AFTER_MAX_MS 60000u
 
 struct rpc_result {
@@ -126,7 +126,7 @@ NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
                                    struct rpc_result *result);
 
 /* The same without waiting (net_client_begin): `on_end` only wakes somebody, who sees that the
- * call has ended and finishes it. A call belongs to whoever began it. */
+ * call has ended and finishes it. A call belongs to the caller that began it. */
 struct rpc_pending;
 /* Errors: those of net_client_begin */
 NODISCARD enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c,

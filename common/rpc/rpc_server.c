@@ -125,7 +125,7 @@ static void send_reply(struct rpc_call *c, struct frame_reply *h, const void *pa
     if (frame_put_reply(&out, h, payload, n) == ERR_OK) {
         net_server_reply(c->request, out.p, out.n);
     } else {
-        net_server_drop(c->request); /* the caller's deadline tells it */
+        net_server_drop(c->request); /* the caller's deadline ends it */
     }
     buf_fini(&out);
     call_free(c);

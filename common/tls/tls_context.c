@@ -127,7 +127,7 @@ static void crl_free(struct tls_crl *c)
 }
 
 /* Every list in the file must be signed by one of the chain `ca`. One that was not renewed in time
- * still counts, with a line in the log: who is revoked stays revoked, and nobody else is kept out.
+ * still counts, with a line in the log: what is revoked stays revoked, and no one else is kept out.
  */
 static enum err crl_load(struct tls_crl **out, const char *path, const struct mbedtls_x509_crt *ca,
                          struct errmsg *why)

@@ -33,7 +33,7 @@ NODISCARD enum err tls_context_load(struct tls_context **out, const struct net_t
 struct tls_context *tls_context_hold(struct tls_context *r); /* tls_context_free gives it back */
 void tls_context_free(struct tls_context *r);                /* NULL is allowed */
 
-/* `strangers`: for a listener that asks nobody for a certificate and shows its own with the
+/* `strangers`: for a listener that asks for no certificate and shows its own with the
  * authority's, for those who know that one by its hash. */
 const struct mbedtls_ssl_config *tls_context_config(const struct tls_context *r, bool strangers);
 

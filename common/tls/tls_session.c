@@ -8,7 +8,7 @@
  *                the client offers no session of a certificate that has expired
  *
  * A ticket that is not taken is no failure: a full handshake follows, where the peer hears why it
- * may not come in, if it may not. So there is one place where refusals are told.
+ * may not come in, if it may not. So there is one place where refusals are reported.
  *
  * The client gives a session up when a handshake with it failed, when its rules changed, and when
  * the connection was lost three times in a row while it was offered: an overloaded collector drops
@@ -110,7 +110,7 @@ enum err tls_session_create(struct tls_session **out)
     return ERR_OK;
 }
 
-/* The lock is held, or nobody else is there. */
+/* The lock is held, or there is no other thread. */
 static void session_drop(struct tls_session *s)
 {
     mbedtls_ssl_session_free(&s->session);

@@ -28,7 +28,7 @@ int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, uns
 int tls_session_parse(void *seal, struct mbedtls_ssl_session *session, unsigned char *p, size_t n);
 
 /* Who may come in by a ticket on this thread until the next call: `admit` is given the certificate
- * of the session; false costs its holder a full handshake, which tells what is wrong. Without
+ * of the session; false costs its holder a full handshake, which reports what is wrong. Without
  * `admit` no ticket is taken. */
 void tls_session_judge(bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx);
 

@@ -9,7 +9,7 @@
  * name 16, key 32, made at UTC ns i64; then XXH3-64 of all that. It is replaced as a whole, before
  * the new key is used.
  *
- * A key seals for an hour and opens for one more. Whoever steals the file can read what was said
+ * A key seals for an hour and opens for one more. With a stolen file one can read what was said
  * over connections whose tickets its keys open, hence two keys and no more, and the mode 0600. */
 #include "common/tls/tls_ticket.h"
 

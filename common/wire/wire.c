@@ -281,8 +281,8 @@ struct str wire_text_of(const char *s, size_t size)
     return t;
 }
 
-/* A copy of s in the arena, mended; its length is at most max_bytes. */
-static uint8_t *mend(size_t *n, struct str s, size_t max_bytes, struct wire_arena *a)
+/* A copy of s in the arena, repaired; its length is at most max_bytes. */
+static uint8_t *text_repair(size_t *n, struct str s, size_t max_bytes, struct wire_arena *a)
 {
     const uint8_t *p = (const uint8_t *)s.p;
     uint8_t *to = wire_arena_alloc(a, s.n < max_bytes ? s.n : max_bytes);
@@ -320,7 +320,7 @@ enum err wire_text_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct s
         t->data = (uint8_t *)(uintptr_t)s.p;
         t->len = s.n;
     } else {
-        t->data = mend(&t->len, s, max_bytes, a);
+        t->data = text_repair(&t->len, s, max_bytes, a);
         if (!t->data) {
             return a->bad;
         }

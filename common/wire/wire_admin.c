@@ -4,7 +4,7 @@
 #include "common/wire/wire.h"
 #include "proto/query.pb-c.h"
 
-#define PACK_BYTES (256u << 10) /* memory for the list, and to mend text in */
+#define PACK_BYTES (256u << 10) /* memory for the list, and to repair text in */
 
 #define GET_TEXT(out, m, field) \
     wire_text_copy((out)->field, sizeof(out)->field, (m)->has_##field, &(m)->field)

@@ -80,7 +80,7 @@ struct wire_encoder;
 NODISCARD enum err wire_batch_encoder_create(struct wire_encoder **out);
 void wire_batch_encoder_destroy(struct wire_encoder *enc); /* NULL is allowed */
 
-/* Appends the encoded batch to `out`, or nothing. Text that breaks the rules is mended, not
+/* Appends the encoded batch to `out`, or nothing. Text that breaks the rules is repaired, not
  * refused. What is encoded can be decoded. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX,
  * WIRE_BATCH_RAW_MAX, the counts above, or what a receiver unpacks), ERR_INVALID (the batch is not
  * as its comments say) */
@@ -102,7 +102,7 @@ void wire_batch_free(struct batch *b);
 /* Whether run `r` may follow run `before` (NULL: the first), and lies inside the ticks. */
 bool wire_batch_run_fits(const struct batch_run *r, const struct batch_run *before, size_t n_ticks);
 
-/* One more reference to a decoded batch, which nobody changes from here on; wire_batch_free gives
+/* One more reference to a decoded batch, which is constant from here on; wire_batch_free gives
  * it back. Any thread. */
 struct batch *wire_batch_hold(struct batch *b);
 

@@ -28,7 +28,7 @@ struct wire_coverage {
     uint32_t ppm; /* delivered, parts per million: the lower of ticks and events */
     bool has_ticks, has_events;
     uint32_t ticks_ppm, events_ppm;
-    bool at_most; /* something is lost of which nobody knows how many events it held */
+    bool at_most; /* something is lost and how many events it held is unknown */
     bool missing; /* no data at all */
     uint64_t ticks, lost_ticks, events, lost_events, lost_rows, missing_batches;
     size_t n_spans;

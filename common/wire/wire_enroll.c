@@ -3,7 +3,7 @@
 #include "common/wire/wire.h"
 #include "proto/rpc.pb-c.h"
 
-#define PACK_BYTES (4u << 10) /* memory to mend text in */
+#define PACK_BYTES (4u << 10) /* memory to repair text in */
 
 /* Bytes of a field into an array; absent is none. */
 static bool get_bytes(uint8_t *to, size_t *n, size_t max, protobuf_c_boolean has,

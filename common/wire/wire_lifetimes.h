@@ -13,7 +13,7 @@
 
 /* Of life_us, exit_code and cpu_us. */
 #define WIRE_LIFE_LIVES     (-1) /* at the end of the window */
-#define WIRE_LIFE_UNKNOWN   (-2) /* ended, nobody knows when */
+#define WIRE_LIFE_UNKNOWN   (-2) /* ended, unknown when */
 #define WIRE_LIFE_NOT_KNOWN (-1)
 
 enum wire_life_flag {

@@ -3,7 +3,7 @@
 #include "common/wire/wire.h"
 #include "proto/rpc.pb-c.h"
 
-#define PACK_BYTES (16u << 10) /* memory to mend text in */
+#define PACK_BYTES (16u << 10) /* memory to repair text in */
 
 /* Sets a text field from an array of the same name. */
 #define PUT_TEXT(m, field, from, a)               \

@@ -3,7 +3,7 @@
  * numbers of query.proto and telemetry.proto; all else is protobuf-c's. The bytes are those of
  * wire_update_pack (test_wire_update compares the two) unless the answer has fields behind its
  * events, which the feed's have not: those come first here. wire_update_pack is also for updates
- * whose text has to be mended. */
+ * whose text has to be repaired. */
 #include "common/wire/wire_update.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  * their hosts' announcements say once more. Old days are unlinked whole.
  * Bounds:  CATALOGUE_*; instances beyond are counted as refused.
  * Threads: one writer; readers any (SQLite's WAL mode), each find with connections of its own from
- *          a small pool. A failure here never stops ingest: it is counted and mended at the next
+ *          a small pool. A failure here never stops ingest: it is counted and repaired at the next
  *          catalogue_follow. */
 #ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
 #define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
@@ -37,7 +37,7 @@ struct catalogue_stats {
 
 /* Imports what the segments have and the days lack, for two seconds; segments NULL: nothing yet.
  * catalogue_step or catalogue_follow do the rest. Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM (of the
- * directory; files are mended) */
+ * directory; files are repaired) */
 NODISCARD enum err catalogue_open(struct catalogue **out, const struct catalogue_conf *conf,
                                   struct manifest_list *segments, struct errmsg *why);
 void catalogue_close(struct catalogue *c); /* NULL is allowed */

@@ -109,7 +109,8 @@ static const char schema[] =
 struct day_db {
     sqlite3 *db;
     sqlite3_stmt *st[S_COUNT];
-    uint64_t seed; /* of the hashes in `texts`; secret, so nobody can make two texts one */
+    uint64_t
+        seed; /* of the hashes in `texts`; secret, so that collisions cannot be made on purpose */
     uint64_t instances, running;
     struct {
         uint64_t hash;

@@ -31,7 +31,7 @@ NODISCARD enum err catalogue_db_read_begin(struct day_db *d);
 void catalogue_db_read_end(struct day_db *d);
 
 /* Moves what was committed from SQLite's log into the file, so that the log stays small; while
- * somebody reads, as far as that goes. */
+ * others read, as far as that goes. */
 void catalogue_db_settle(struct day_db *d);
 
 /* What the day knows of itself. */
@@ -57,7 +57,7 @@ struct day_inst {
     int64_t begin_ns; /* as far as known: its creation, or when it was first told of */
     int64_t seen_ns;
 };
-/* Joins what is told with what the row has. Errors: ERR_FULL (one more than
+/* Merges the report with the row. Errors: ERR_FULL (one more than
  * CATALOGUE_INSTANCES_MAX; nothing changed) */
 NODISCARD enum err catalogue_db_tell(struct day_db *d, int64_t host, int64_t boot,
                                      const struct day_inst *told);

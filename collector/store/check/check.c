@@ -1,9 +1,10 @@
 /* Segments: those the manifest names; when it cannot be read, all there are. With repair a damaged
  * one is written anew from what is sound in it and gets its new sizes in the manifest; one without
  * anything readable is put aside. A manifest of which a part was unreadable is written anew with an
- * empty change; one that cannot be read at all is rebuilt from the segments after they are mended.
- * The log is only read: the collector cuts its torn end, passes over what is damaged and puts aside
- * what it cannot read at all by itself; a file of it goes when its batches are sealed. */
+ * empty change; one that cannot be read at all is rebuilt from the segments after they are
+ * repaired. The log is only read: the collector cuts its torn end, passes over what is damaged and
+ * puts aside what it cannot read at all by itself; a file of it goes when its batches are sealed.
+ * */
 #include "collector/store/check/check.h"
 
 #include <stdio.h>
@@ -263,7 +264,7 @@ struct check {
     struct errmsg *why;
 };
 
-/* -- what is told -- */
+/* -- reporting -- */
 
 static void check_progress(struct check *c, uint64_t bytes)
 {

@@ -21,7 +21,7 @@ struct check_file {
     const char *name;
     enum check_state state;
     uint64_t values, damaged; /* log: records read, spans that are none */
-    uint64_t lost;            /* mended: values that are gone */
+    uint64_t lost;            /* after a repair: values that are gone */
 };
 
 struct check_conf {

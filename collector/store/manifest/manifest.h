@@ -33,8 +33,8 @@ struct manifest_stats {
  * damaged: `procfleet-collector store check --repair` rebuilds it from the segments) */
 NODISCARD enum err manifest_open(struct manifest **out, const struct manifest_conf *conf,
                                  struct errmsg *why);
-/* Only to look, also beside the owner and without its lock: nothing is mended, made or removed, and
- * manifest_change gives ERR_ACCESS. Segments that go meanwhile cannot be opened (ERR_NOTFOUND). */
+/* To read only, also beside the owner and without its lock: nothing is repaired, made or removed,
+ * and manifest_change returns ERR_ACCESS. Segments that go meanwhile: ERR_NOTFOUND. */
 NODISCARD enum err manifest_open_reader(struct manifest **out, const struct manifest_conf *conf,
                                         struct errmsg *why);
 void manifest_close(struct manifest *m); /* NULL is allowed; lists must be gone */

@@ -6,12 +6,12 @@
  * the change as a record of its own.
  *
  * Behind the records there is room, written as zeros: what retention wants to drop can be noted
- * even when somebody else has filled the disk.
+ * even when another program has filled the disk.
  *
- * Crashes. Only the last record can be torn: it was not acknowledged, and whoever asked for it
+ * Crashes. Only the last record can be torn: it was not acknowledged, and the caller
  * never went on, so what it would have added is a leftover and what it would have dropped is still
- * there. After a failed write or sync nobody knows which of it a later crash will show: the file is
- * cut back as well as that goes, never added to again, and written anew with the next change. If
+ * there. After a failed write or sync it is unknown which of it a later crash will show: the file
+ * is cut back as well as that goes, never added to again, and written anew with the next change. If
  * the record survives all that, its caller has removed the added files meanwhile; hence a last
  * record some of whose added files are missing did not happen. A segment on disk that nothing names
  * is a leftover of one of these and is removed; but without any manifest segments are never
@@ -259,7 +259,7 @@ static enum err read_dir(struct manifest_disk *d, struct listing *l)
     return e;
 }
 
-/* Whoever only reads may do so beside the owner. What is added meanwhile has its file before it is
+/* A reader may open it beside the owner. What is added meanwhile has its file before it is
  * in the manifest, what is dropped loses it afterwards: so the directory is read last. */
 static enum err read_both(struct manifest_disk *d, struct manifest_loaded *loaded,
                           struct listing *l, struct errmsg *why)

@@ -2,7 +2,7 @@
  * it would have dropped may still be there: inputs of a compaction beside their result. A segment
  * whose every host and window another, newer one of its kind has with the same stamps is such an
  * input; it is left out and removed when the store opens. What cannot be read is put aside as
- * NAME.bad. Which minutes are in an hour already is told by their numbers: an hour is made after
+ * NAME.bad. Which minutes are in an hour already follows from their numbers: an hour is made after
  * its minutes. */
 #include "collector/store/manifest/manifest.h"
 

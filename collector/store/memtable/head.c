@@ -3,10 +3,10 @@
  *          ─ infos                            ─ snapshot of infos
  *
  * A chunk is filled in place: a published snap knows how many of its batches count, and the writer
- * only puts pointers behind those. Everything shared is counted; whoever lets go last frees. The
- * writer replaces the snaps of hosts that changed and swaps one pointer under `lock`, which guards
- * nothing else. A chunk holds batches of one window: sealing takes and releases whole chunks, and
- * what comes after it was taken goes into another one (below). */
+ * only puts pointers behind those. Everything shared is reference-counted; the last release frees
+ * it. The writer replaces the snaps of hosts that changed and swaps one pointer under `lock`, which
+ * guards nothing else. A chunk holds batches of one window: sealing takes and releases whole
+ * chunks, and what comes after it was taken goes into another one (below). */
 #include "collector/store/memtable/head.h"
 
 #include <stdio.h>
@@ -284,7 +284,7 @@ static struct head_host *largest_infos(const struct head *h)
     return largest;
 }
 
-/* Whoever has most gives way, a half each time, so that a wordy host costs no other its names. */
+/* The host with the most text loses half of it, so that a wordy host costs no other its names. */
 static enum err bound_infos(struct head *h)
 {
     enum err e = ERR_OK;

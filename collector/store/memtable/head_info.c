@@ -556,7 +556,7 @@ static enum err infos_rewrite(struct head_infos *t)
     return rewrite_to(t, t->text_max);
 }
 
-/* Bytes of text that nobody uses, at most. Those of `about` are counted for each that drops them,
+/* Bytes of unused text, at most. Those of `about` are counted for each that drops them,
  * though most are used by others: no more than all of them can be of no use. */
 static uint64_t garbage_of(const struct head_infos *t)
 {
@@ -834,7 +834,7 @@ enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
         return e;
     }
     if (t->text_max != HEAD_CUT_NONE && head_infos_bytes(t) < t->bytes_max / 8) {
-        t->text_max = HEAD_CUT_NONE; /* what is told again comes back whole */
+        t->text_max = HEAD_CUT_NONE; /* what is reported again comes back whole */
     }
     if (head_cut(&cut, t->text_max, &room)) {
         info = &cut;

@@ -16,7 +16,7 @@
 struct head_page_base {
     struct uuid boot;
     uint64_t start;
-    int64_t create_ns; /* without what the start tells of it */
+    int64_t create_ns; /* without the part that follows from the start */
 };
 
 struct head_page {

@@ -1,4 +1,4 @@
-/* A published state of the head, shared by counting: whoever lets go last frees. */
+/* A published state of the head, reference-counted: the last release frees it. */
 #include "collector/store/memtable/head_view.h"
 
 #include <stdlib.h>

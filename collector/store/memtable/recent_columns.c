@@ -442,7 +442,7 @@ enum err recent_columns_read(const struct recent_columns *hot, uint64_t metrics,
 }
 
 /* -- which are kept: those of a host's newest arrivals, in small blocks that come and go as a
- * whole. Readers hold the blocks of their state; whoever lets go of a block last frees it. -- */
+ * whole. Readers hold the blocks of their state; the last release of a block frees it. -- */
 
 #define SILENT_NS (60 * CLK_S) /* silent for so long beyond RECENT_COLUMNS_NS */
 

@@ -8,7 +8,8 @@
  * 200,000 instances, the others of it are looked for one by one and not remembered. That is more
  * than a query's table holds.
  *
- * Whoever is shown is asked for whole, with those of its page. Texts last until the view closes. */
+ * The rows that are shown are looked up whole, with those of its page. Texts last until the view
+ * closes. */
 #include "collector/store/read/store_lookup.h"
 
 #include "collector/store/read/store_unread.h"

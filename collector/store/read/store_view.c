@@ -202,7 +202,7 @@ enum err store_view_scan(const struct store_view *v, size_t host, int64_t since_
 
 #define TOLD_NS (600 * CLK_S) /* one sentence in so long: the figures count all */
 
-/* Whether it is time for another sentence; whoever is told so says it. */
+/* Whether it is time to log again; the caller that gets true does so. */
 static bool is_due(struct store_reading *r)
 {
     int64_t now_ns = os_mono_ns(), told_ns = atomic_load(&r->told_ns);

@@ -1,4 +1,4 @@
-/* The bytes of a tier's table of rows and of its columns (docs/formats.md). The table tells how
+/* The bytes of a tier's table of rows and of its columns (docs/formats.md). The table says how
  * many cells a column has and what follows from the ticks, so columns are read with it. Private to
  * tier*.c. Threads: any; no state. */
 #ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_VALUE_H

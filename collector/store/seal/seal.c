@@ -197,7 +197,7 @@ void seal_publish(struct store *s, void *ctx)
     }
     os_mutex_unlock(s->view_lock);
     os_mutex_lock(s->lock);
-    for (size_t i = 0; i < c->n_lost; i++) { /* they are missing: coverage tells */
+    for (size_t i = 0; i < c->n_lost; i++) { /* they are missing: coverage shows it */
         const struct seal_lost *x = &c->lost[i];
 
         dedup_remove(s->seen, &x->host, x->stream, (struct seq_range){x->seq, x->seq});

@@ -97,7 +97,7 @@ struct seal_change {
 void seal_publish(struct store *s, void *ctx);
 
 /* The catalogue reads what the manifest has got, a while at a time: all of it when its files are
- * gone. What fails is counted there and mended later. Gives whether something is left. */
+ * gone. What fails is counted there and repaired later. Returns whether something is left. */
 bool seal_follow(struct store *s);
 
 /* What segments and catalogue take of a window, in sixteenths of its batches, until it was

@@ -2,7 +2,7 @@
  *
  * A rest segment stays as long as a file of the log is there that was written before it was sealed:
  * else recovery, which leaves out what rest segments list, would take the batches of that file for
- * new ones and seal them again. When nobody writes, the log is made to begin a new file. */
+ * new ones and seal them again. When nothing is written, the log is made to begin a new file. */
 #include <string.h>
 
 #include "collector/store/seal/seal.h"
@@ -188,7 +188,7 @@ struct log_look {
     enum err result;
 };
 
-/* Nobody writes: a file that holds nothing more would stay, and what it needs with it. */
+/* Nothing is written: a file that holds nothing more would stay, and what it needs with it. */
 static void look_at_log(struct store *s, void *ctx)
 {
     struct log_look *l = ctx;
@@ -265,7 +265,7 @@ static void forget_marks(struct seal *x, uint64_t oldest)
     while (gone < x->n_marks && x->marks[gone].file < oldest) {
         gone++;
     }
-    if (gone > 1) { /* the last of them tells of all before */
+    if (gone > 1) { /* the last of them covers all before */
         x->n_marks -= gone - 1;
         memmove(x->marks, x->marks + gone - 1, x->n_marks * sizeof *x->marks);
     }

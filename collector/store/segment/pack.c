@@ -14,7 +14,7 @@
  *
  *   head    LEB128: the bytes' number times two, plus one when they are compressed
  *   bytes   as they are; or one zstd frame without content size and checksum: the head says the
- *           size, and whoever keeps packs has a checksum over them
+ *           size, and the owner of packs has a checksum over them
  */
 
 #define LEVEL 1

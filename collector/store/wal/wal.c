@@ -37,9 +37,9 @@
  *
  * Indexes. Beside a finished file stands what recovery needs of it (wal_index.h): ranges, and of
  * each batch its place and a note of the store's. It is written without a sync when the next file
- * begins and at a clean end; only synced records are in it, so whoever finds it sound need not read
- * the file, not even the last one. Otherwise the file is read and the index made again, unless a
- * record is damaged.
+ * begins and at a clean end; only synced records are in it, so a reader that finds it sound need
+ * not read the file, not even the last one. Otherwise the file is read and the index made again,
+ * unless a record is damaged.
  *
  * A removed file may come back after power loss, since removal is not synced: its batches are
  * sealed, and what segments list is left out (store_recover.c).
@@ -338,7 +338,7 @@ static enum err recover_opened(struct wal *w, struct opened *o)
     return ERR_OK;
 }
 
-/* By the file itself, else by its index. *cut: the index tells of a longer file. */
+/* By the file itself, else by its index. *cut: the index describes a longer file. */
 static enum err recover_header(struct wal *w, struct fio_file *f, const struct wal_file *file,
                                struct wal_header *header, bool *cut)
 {
