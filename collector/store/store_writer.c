@@ -13,6 +13,8 @@
 
 #include "collector/store/store_state.h"
 
+#include <assert.h>
+
 #include "collector/store/seal/seal.h"
 #include "collector/store/segment/dedup.h"
 #include "collector/store/wal/wal.h"
@@ -80,6 +82,7 @@ static bool group_take(struct store *s, int64_t last_ns)
         bytes += (*end)->kept->n;
         end = &(*end)->next;
     }
+    assert(!s->group && s->queued_bytes >= bytes);
     s->group = s->queue;
     s->queue = *end;
     *end = NULL;
@@ -230,6 +233,8 @@ static void group_answer(struct store *s)
     i = s->group;
     s->group = NULL;
     for (const struct store_item *x = i; x; x = x->next) {
+        assert(s->waiting_batches > 0 && s->waiting_bytes >= x->weight &&
+               s->coming_bytes >= x->head_bytes);
         s->waiting_batches--;
         s->waiting_bytes -= x->weight;
         s->coming_bytes -= x->head_bytes;

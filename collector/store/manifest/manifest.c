@@ -90,6 +90,7 @@ static struct seg *file_detach_seg(struct manifest_file *f)
     struct seg *s = f->seg;
 
     if (s) {
+        assert(f->pins == 0 && f->m->stats.opened > 0);
         idle_remove(f->m, f);
         f->seg = NULL;
         f->m->stats.opened--;
@@ -189,6 +190,7 @@ static void list_unpin(const struct manifest_list *l, size_t i)
     }
     os_mutex_lock(l->m->lock);
     if (atomic_exchange(&l->pinned[i], false)) {
+        assert(f->seg && f->pins > 0);
         file_count_memory(f);
         if (--f->pins == 0) {
             idle_add(l->m, f);

@@ -18,6 +18,7 @@
  * removed: an empty store makes its manifest before its first segment. */
 #include "collector/store/manifest/manifest_disk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -483,6 +484,7 @@ static enum err append(struct manifest_disk *d, const struct manifest_record *r,
     struct buf b;
     enum err e;
 
+    assert(d->f && !d->rewrite && d->bytes <= d->room && r->seq == d->seq + 1);
     buf_init(&b, MANIFEST_BYTES_MAX);
     manifest_log_record(&b, r, d->seed);
     e = b.bad;
