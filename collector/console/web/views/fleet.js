@@ -178,7 +178,7 @@ function open(root, app) {
         },
         {
             key: 'memory',
-            title: 'memory, 2 h',
+            title: 'mem, 2 h',
             width: '100px',
             hint: 'as dark as the most of this host in the two hours',
             cell: strips(
@@ -283,13 +283,21 @@ function open(root, app) {
 
     const by = (list) => new Map(list.map((row) => [row.h.name, row]));
 
+    /* The slot that is being filled, and the one in which the host began, lack nothing. */
+    function finished(series, present, h) {
+        const step = Number(series.step_ns) / 1e6;
+        const begun = (i) => series.t0_ms + i * step >= nsMs(h.first_ns);
+        const over = (i) => !h.connected || series.t0_ms + (i + 1) * step <= nsMs(h.last_ns);
+        return present?.map((ppm_, i) => (begun(i) && over(i) ? ppm_ : null)) ?? null;
+    }
+
     function pulse(answer) {
         const known = by(rows);
         answer.series.groups.forEach((g, i) => {
             const row = known.get(g.label);
             if (!row) return;
             row.cpu = g.columns.cpu_percent?.avg || null;
-            row.present = answer.series.present_by_host?.[i] ?? null;
+            row.present = finished(answer.series, answer.series.present_by_host?.[i], row.h);
             const some = (row.cpu || []).filter((v) => v !== null);
             row.now = some.length ? some[some.length - 1] : null;
             const before = mean(some.slice(0, -RECENT));
