@@ -32,6 +32,7 @@
 #include "collector/ca/trust.h"
 #include "collector/collector_store.h"
 #include "collector/console/console.h"
+#include "collector/console/console_door.h"
 #include "collector/ingest/forgotten.h"
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
@@ -73,6 +74,7 @@ struct collector {
     struct serve *serve;
     struct admin *admin;
     struct console *console;
+    struct console_door *door;
     struct http *http;
     struct rpc_server *query;
     struct rpc_server *ingest;
@@ -493,6 +495,16 @@ static enum err listen_http(struct collector *c, struct errmsg *why)
     return e ? listen_problem("listen.http", e, why) : e;
 }
 
+static enum err listen_console(struct collector *c, struct errmsg *why)
+{
+    enum err e = console_door_start(c->door, why);
+
+    if (!e && console_door_port(c->door)) {
+        listen_log("console", c->conf->console, console_door_port(c->door));
+    }
+    return e ? listen_problem("listen.console", e, why) : e;
+}
+
 /* -- start -- */
 
 static enum err data_dir_make(struct collector *c, struct errmsg *why)
@@ -560,6 +572,7 @@ static void tell_revoked(void *ctx)
     if (c->pub) {
         net_pub_review(c->pub);
     }
+    console_door_review(c->door);
 }
 
 static enum err feed_make(struct collector *c, struct errmsg *why)
@@ -586,6 +599,30 @@ static enum err admin_make(struct collector *c)
     return e;
 }
 
+static enum err door_make(struct collector *c)
+{
+    const struct console_door_conf conf = {
+        .address = c->conf->console,
+        .names = c->conf->console_names,
+        .n_names = c->conf->n_console_names,
+        .url = c->conf->console_url,
+        .user_header = c->conf->console_user_header,
+        .tokens = c->conf->console_tokens,
+        .audit = c->conf->console_audit,
+        .console = c->console,
+        .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+        .judge_ctx = trust_ca_db(c->trust),
+    };
+    struct rpc_method method;
+    enum err e = console_door_create(&c->door, &conf);
+
+    if (!e) {
+        console_door_method(c->door, &method);
+        serve_add(c->serve, &method, 1);
+    }
+    return e;
+}
+
 static enum err console_make(struct collector *c)
 {
     const struct console_conf conf = {
@@ -596,6 +633,7 @@ static enum err console_make(struct collector *c)
     if (!e) {
         console_method(c->console, &method);
         serve_add(c->serve, &method, 1);
+        e = door_make(c);
     }
     return e;
 }
@@ -698,6 +736,9 @@ static enum err collector_open(struct collector *c, struct errmsg *why)
     if (!e) {
         e = listen_http(c, why);
     }
+    if (!e) {
+        e = listen_console(c, why);
+    }
     atomic_store(&c->running, e == ERR_OK);
     return e ? e : trust_follow(c->trust, tell_revoked, c);
 }
@@ -747,6 +788,7 @@ void collector_stop(struct collector *c)
     collector_store_feed_stop_polls(&c->data.feed);
     rpc_server_stop(c->query);
     stop_log(&since_ns, "query");
+    console_door_destroy(c->door);
     console_destroy(c->console);
     stop_log(&since_ns, "console");
     rpc_server_stop(c->enroll);
@@ -784,5 +826,6 @@ struct collector_ports collector_ports(const struct collector *c)
         .events = c->pub ? net_pub_port(c->pub) : 0,
         .enroll = c->enroll ? rpc_server_port(c->enroll) : 0,
         .http = c->http ? http_port(c->http) : 0,
+        .console = console_door_port(c->door),
     };
 }

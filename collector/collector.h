@@ -22,9 +22,9 @@ void collector_stop(struct collector *c); /* NULL is allowed */
  * each second. While it runs. */
 int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns, const char **what);
 
-/* Ports actually bound; events, enroll and http are 0 when they are off. */
+/* Ports actually bound; events, enroll, http and console are 0 when they are off. */
 struct collector_ports {
-    unsigned ingest, query, events, enroll, http;
+    unsigned ingest, query, events, enroll, http, console;
 };
 struct collector_ports collector_ports(const struct collector *c);
 

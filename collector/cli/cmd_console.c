@@ -4,22 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/cli/cli_client.h"
 #include "collector/cli/console_relay.h"
 #include "common/base/mem.h"
 #include "common/http/http_door.h"
 #include "common/os/os.h"
+#include "common/wire/wire_web.h"
 
-#define LISTEN       "127.0.0.1:7426"
-#define LIFE_MIN_NS  CLK_S
-#define LIFE_MAX_NS  (7 * 24 * 60 * 60 * CLK_S)
-#define LOOK_NS      (100 * CLK_MS)
-#define TOKENS_BYTES ((size_t)64 << 10)
-#define STREAMS      CONSOLE_RELAY_CALLS
-#define LINK_MAX     400u
+#define LISTEN          "127.0.0.1:7426"
+#define LIFE_MIN_NS     CLK_S
+#define LIFE_MAX_NS     (7 * 24 * 60 * 60 * CLK_S)
+#define LOOK_NS         (100 * CLK_MS)
+#define TOKENS_BYTES    ((size_t)64 << 10)
+#define STREAMS         CONSOLE_RELAY_CALLS
+#define LINK_MAX        400u
+#define OPENED_NS       (5 * CLK_S) /* until a browser has read what it was opened with */
+#define LINK_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_#=[]"
 
 static const struct opt opts[] = {
     {"listen", 0, "ADDRESS:PORT", "where the browser finds it, on this machine (" LISTEN ")", 0},
     {"no-open", 0, NULL, "print the link only", 0},
+    {"direct", 0, NULL, "a link to the collector's own console (listen.console), and no relay", 0},
     {"for", 0, "SPAN", "longest time that a login lasts (12h)", 0},
     {"token-file", 0, "FILE", "tokens of programs that may ask: lines of 'NAME TOKEN'", 0},
     CLI_OPTS_CONNECTION,
@@ -137,6 +142,40 @@ static enum err link_make(struct console *s)
     return ERR_OK;
 }
 
+/* The link to the collector's own door. */
+static int link_direct(struct console *s)
+{
+    const struct wire_web_request ask = {.path = str_make("/")};
+    struct wire_web_reply *web = NULL;
+    char link[LINK_MAX] = "";
+    struct buf request, reply;
+    int code;
+
+    buf_init(&request, 1024);
+    buf_init(&reply, 4096);
+    err_ignore(wire_web_request_encode(&request, &ask)); /* request.bad tells */
+    code = cli_client_once(s->c, RPC_QUERY_CONSOLE_TICKET, &request, &reply);
+    if (code == CLI_OK && wire_web_reply_decode(&web, reply.p, reply.n) == ERR_OK) {
+        (void)snprintf(link, sizeof link, "%.*s", (int)web->body.n, web->body.p);
+    }
+    wire_web_reply_free(web);
+    buf_fini(&request);
+    buf_fini(&reply);
+    if (code == CLI_OK && strspn(link, LINK_CHARACTERS) != strlen(link)) {
+        return cli_fail(s->c, CLI_FAILED, "the collector's answer is no link");
+    }
+    if (code == CLI_OK) {
+        printf("%s\n", link);
+        fflush(stdout);
+        if (!opt_flag(s->c->args, "no-open")) {
+            link_open(s, link);
+            os_sleep_ns(OPENED_NS);
+            link_file_remove(s);
+        }
+    }
+    return code;
+}
+
 /* -- the door -- */
 
 static enum err read_tokens(struct console *s, struct errmsg *why)
@@ -221,6 +260,9 @@ static int console_body(struct cli *c)
 
     if (e) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (opt_flag(c->args, "direct")) {
+        return link_direct(&s);
     }
     if (os_stop_install(on_stop, NULL) != ERR_OK) {
         return cli_fail(c, CLI_FAILED, "out of memory");

@@ -50,9 +50,10 @@ static void on_stop(void *arg)
 static enum err ports_write(const struct collector *c, const char *path, struct errmsg *why)
 {
     struct collector_ports p = collector_ports(c);
-    char text[128];
-    int n = snprintf(text, sizeof text, "ingest=%u\nquery=%u\nevents=%u\nenroll=%u\nhttp=%u\n",
-                     p.ingest, p.query, p.events, p.enroll, p.http);
+    char text[160];
+    int n = snprintf(text, sizeof text,
+                     "ingest=%u\nquery=%u\nevents=%u\nenroll=%u\nhttp=%u\nconsole=%u\n", p.ingest,
+                     p.query, p.events, p.enroll, p.http, p.console);
     enum err e = os_write_file(path, text, (size_t)n, false);
 
     return e ? errmsg_set(why, e, "cannot write the ports to %s: %s", path, err_text(e)) : ERR_OK;

@@ -37,6 +37,10 @@ static const struct conf_key keys[] = {
      "address:port of /metrics, /healthz and /readyz, plain HTTP for every client that reaches it; "
      "port "
      "0 = any, empty = off"},
+    {"listen.console", CONF_TEXT, "", 0, 0, NULL,
+     "address:port of the console for browsers, plain HTTP, of this machine only, such as "
+     "127.0.0.1:7425: a proxy with TLS stands in front of it; empty = off ('procfleet console' "
+     "needs it only for --direct)"},
     {"tls.ca", CONF_TEXT, "tls/ca.pem", 0, 0, NULL,
      "authority that must have signed every client's certificate"},
     {"tls.cert", CONF_TEXT, "tls/collector.pem", 0, 0, NULL,
@@ -110,6 +114,19 @@ static const struct conf_key keys[] = {
      "hosts with numbers of their own in /metrics, by name; sums are over all"},
     {"http.programs", CONF_INT, "20", 0, 500, NULL,
      "programs in /metrics: so many by CPU, and as many of the others by memory"},
+    {"console.names", CONF_LIST, "", 0, 16, NULL,
+     "names by which listen.console may be asked, besides localhost, its own address and the one "
+     "in console.url"},
+    {"console.url", CONF_TEXT, "", 0, 0, NULL,
+     "where browsers find it through the proxy, such as https://console.example.org; links begin "
+     "with it"},
+    {"console.tokens", CONF_TEXT, "", 0, 0, NULL,
+     "file with tokens of programs, private to its owner: lines of NAME TOKEN [scope=GLOB] "
+     "[until=TIME]; read at the start; empty = none"},
+    {"console.user_header", CONF_TEXT, "", 0, 0, NULL,
+     "header in which the proxy names its user, for the log only; empty = none"},
+    {"console.audit", CONF_BOOL, "false", 0, 0, NULL,
+     "log each question of the console with who asked it"},
     {"log.level", CONF_CHOICE, "info", 0, 0, "error|warn|info|debug", "lowest level written"},
     {"log.format", CONF_CHOICE, "text", 0, 0, "text|json",
      "text = key=value lines; json = an object a line, the values in its fields"},
@@ -190,6 +207,9 @@ static enum err paths_read(struct collector_conf *c, struct errmsg *why)
     }
     if (!e && conf_text(c->source, "tls.crl")[0]) {
         e = path_get(&c->crl, c, "tls.crl");
+    }
+    if (!e && conf_text(c->source, "console.tokens")[0]) {
+        e = path_get(&c->console_tokens, c, "console.tokens");
     }
     if (!e) {
         e = pki_read(c);
@@ -292,6 +312,11 @@ static void values_read(struct collector_conf *c)
     c->enroll = conf_text(c->source, "listen.enroll");
     c->http = conf_text(c->source, "listen.http");
     c->n_http_names = conf_list(c->source, "http.names", &c->http_names);
+    c->console = conf_text(c->source, "listen.console");
+    c->n_console_names = conf_list(c->source, "console.names", &c->console_names);
+    c->console_url = conf_text(c->source, "console.url");
+    c->console_user_header = conf_text(c->source, "console.user_header");
+    c->console_audit = conf_bool(c->source, "console.audit");
     c->http_refresh_ns = conf_int(c->source, "http.refresh");
     c->http_hosts_max = (uint32_t)conf_int(c->source, "http.hosts_max");
     c->http_programs = (uint32_t)conf_int(c->source, "http.programs");
@@ -359,5 +384,6 @@ void collector_conf_fini(struct collector_conf *c)
     mem_free(c->key);
     mem_free(c->pki_dir);
     mem_free(c->log_file);
+    mem_free(c->console_tokens);
     *c = (struct collector_conf){0};
 }

@@ -18,6 +18,12 @@ struct collector_conf {
     const char *ingest, *query;       /* addresses; the source's */
     const char *events, *enroll;      /* likewise; "" = off */
     const char *http;                 /* likewise */
+    const char *console;              /* likewise */
+    const char *const *console_names;
+    size_t n_console_names;
+    const char *console_url, *console_user_header; /* "" = none */
+    char *console_tokens;                          /* absolute, or NULL: none; owned */
+    bool console_audit;
     int64_t http_refresh_ns;
     uint32_t http_hosts_max, http_programs;
     const char *const *http_names;

@@ -8,7 +8,8 @@
 #include "common/base/err.h"
 #include "common/base/str.h"
 
-#define RPC_QUERY_WEB "procfleet.v1.Query/Web"
+#define RPC_QUERY_WEB            "procfleet.v1.Query/Web"
+#define RPC_QUERY_CONSOLE_TICKET "procfleet.v1.Query/ConsoleTicket" /* body: a link */
 
 #define WIRE_WEB_PATH_MAX   1024u
 #define WIRE_WEB_QUERY_MAX  8192u
