@@ -27,8 +27,8 @@ struct console_door_conf {
  */
 NODISCARD enum err console_door_create(struct console_door **out,
                                        const struct console_door_conf *conf);
-/* Does nothing when it is off. Errors: ERR_INVALID (the url), those of http_door_start and http_door_tokens; ERR_ACCESS
- * (others can read the tokens), ERR_NOTFOUND, ERR_IO */
+/* Does nothing when it is off. Errors: ERR_INVALID (the url), those of http_door_start and
+ * http_door_tokens; ERR_ACCESS (others can read the tokens), ERR_NOTFOUND, ERR_IO */
 NODISCARD enum err console_door_start(struct console_door *d, struct errmsg *why);
 /* Before the console; the query listener has stopped. NULL is allowed. */
 void console_door_destroy(struct console_door *d);
