@@ -284,8 +284,8 @@ static int console_body(struct cli *c)
         }
         console_serve(&s);
     }
+    http_door_stop(s.door); /* asks the relay no more; what that still has is released there */
     console_relay_stop(s.relay);
-    http_door_stop(s.door);
     link_file_remove(&s);
     return code;
 }

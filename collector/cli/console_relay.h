@@ -19,7 +19,7 @@ struct console_relay;
 /* Connects. On failure *code is the exit code and the reason has been printed. c: borrowed until
  * console_relay_stop. */
 NODISCARD enum err console_relay_start(struct console_relay **out, const struct cli *c, int *code);
-/* What waits is answered 503. NULL is allowed. */
+/* What waits is answered 503. After the door has stopped. NULL is allowed. */
 void console_relay_stop(struct console_relay *r);
 
 /* `ask` and `keep` of http_door_conf, with the relay as ctx. */

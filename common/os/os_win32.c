@@ -390,16 +390,25 @@ size_t os_read_input(void *p, size_t n)
     return ReadFile(GetStdHandle(STD_INPUT_HANDLE), p, (DWORD)n, &got, NULL) ? got : 0;
 }
 
+/* As shellapi.h has it; the library is loaded when it is wanted, since services do without. */
+typedef HINSTANCE(WINAPI *shell_execute_fn)(HWND, const WCHAR *, const WCHAR *, const WCHAR *,
+                                            const WCHAR *, INT);
+
 enum err os_open_in_browser(const char *path)
 {
+    HMODULE shell = LoadLibraryExW(L"shell32.dll", NULL, LOAD_LIBRARY_SEARCH_SYSTEM32);
+    shell_execute_fn execute =
+        shell ? (shell_execute_fn)(void (*)(void))GetProcAddress(shell, "ShellExecuteW") : NULL;
     WCHAR wide[MAX_PATH];
 
+    if (!execute) {
+        return ERR_UNSUPPORTED;
+    }
     if (!os_win32_wide(wide, MAX_PATH, path)) {
         return ERR_IO;
     }
-    return (INT_PTR)ShellExecuteW(NULL, L"open", wide, NULL, NULL, SW_SHOWNORMAL) > 32
-               ? ERR_OK
-               : ERR_NOTFOUND;
+    return (INT_PTR)execute(NULL, L"open", wide, NULL, NULL, SW_SHOWNORMAL) > 32 ? ERR_OK
+                                                                                 : ERR_NOTFOUND;
 }
 
 bool os_is_terminal(int fd)

@@ -18,7 +18,6 @@
 #include <ntsecapi.h>
 #include <psapi.h>
 #include <sddl.h>
-#include <shellapi.h>
 #include <tlhelp32.h>
 #include <winternl.h>
 

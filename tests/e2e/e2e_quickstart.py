@@ -3,6 +3,7 @@ or are none, on a machine that is called like a role, twice at once, interrupted
 what to do, nothing is left running, and what it prints to be pasted works."""
 
 import fcntl
+import gzip
 import os
 import pty
 import re
@@ -14,6 +15,7 @@ import tempfile
 import termios
 import threading
 import time
+import urllib.request
 
 from fleet import BIN, PATIENCE, ROOT, check, ensure, skip
 
@@ -139,6 +141,10 @@ def keeps(work):
     partial = " || [ $? = 5 ]"  # a host of a minute has not filled its window
     code, said = paste(work, lines[:1] + ["timeout 5 " + line if line in tail else line + partial for line in lines[1:-1]])
     ensure("what it says to paste works until tail, which goes on", code == 124, said)
+    link = re.search(r"^http://127.0.0.1:(\d+)/#ticket=[0-9a-f]{32}$", text, re.M)
+    ensure("it ends with the console's link", link and not text[link.end():].strip(), text)
+    page = urllib.request.Request("http://127.0.0.1:%s/" % link.group(1), headers={"Accept-Encoding": "gzip"})
+    ensure("which leads to the page", b"<!doctype html>" in gzip.decompress(urllib.request.urlopen(page).read()).lower())
     ensure("and shows this machine", "connected" in said and "process_start" in said, said)
     code, said = paste(work, lines[-1:])
     ensure("so does the line that stops it", code == 0 and "stopped" in said, said)
