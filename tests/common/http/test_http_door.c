@@ -130,9 +130,27 @@ static void desk_wait(struct desk *d, size_t n)
     os_mutex_unlock(d->lock);
 }
 
+/* Each is answered once, */
+static void say_kept(struct desk *d, size_t i, unsigned status, const char *text)
+{
+    http_ask_done done;
+
+    os_mutex_lock(d->lock);
+    done = d->kept[i].done;
+    d->kept[i].done = NULL;
+    os_mutex_unlock(d->lock);
+    if (done) {
+        say(done, d->kept[i].ctx, status, text);
+    }
+}
+
+/* some of them when the door has stopped. */
 static void desk_close(struct desk *d)
 {
     http_door_stop(d->door);
+    for (size_t i = 0; i < d->n; i++) {
+        say_kept(d, i, 200, "{}");
+    }
     os_cond_destroy(d->came);
     os_mutex_destroy(d->lock);
 }
@@ -391,7 +409,7 @@ static void of_a_session_four_are_asked_and_the_others_wait(void **state)
     for (size_t i = 0; i < 11; i++) {
         desk_wait(&d, i + 1);
         assert_true(d.n <= i + HTTP_SESSION_AT_ONCE + 1);
-        say(d.kept[i].done, d.kept[i].ctx, 200, "{}");
+        say_kept(&d, i, 200, "{}");
     }
     for (size_t i = 0; i < 11; i++) {
         assert_says(end(fds[i]), " 200 ");
@@ -413,7 +431,7 @@ static void a_session_that_is_not_wanted_any_more_ends_within_a_second(void **st
     atomic_store(&d.unwanted, true);
     http_door_review(d.door);
     assert_says(ask(&d, "GET", "/api/v1/top", headers, NULL), " 401 ");
-    say(d.kept[0].done, d.kept[0].ctx, 200, "{\"secret\":1}"); /* too late */
+    say_kept(&d, 0, 200, "{\"secret\":1}"); /* too late */
     assert_says(end(fd), " 401 ");
     assert_says(d.notes, "end oper\"ator  revoked \n");
     desk_close(&d);
@@ -443,7 +461,7 @@ static const char *hear_until(int fd, const char *what)
 static void answer(struct desk *d, size_t i, unsigned status, const char *text)
 {
     desk_wait(d, i + 1);
-    say(d->kept[i].done, d->kept[i].ctx, status, text);
+    say_kept(d, i, status, text);
 }
 
 static void a_stream_is_a_question_asked_again_with_the_cursor(void **state)
@@ -530,7 +548,7 @@ static void streams_have_a_bound_and_end_with_the_door(void **state)
     http_door_stop(d.door);
     for (size_t i = 0; i < COUNT_OF(fds); i++) {
         assert_says(end(fds[i]), "event: end\ndata: {\"code\":\"UNAVAILABLE\"");
-        say(d.kept[COUNT_OF(fds) + i].done, d.kept[COUNT_OF(fds) + i].ctx, 200, "{}");
+        say_kept(&d, COUNT_OF(fds) + i, 200, "{}");
     }
     os_cond_destroy(d.came);
     os_mutex_destroy(d.lock);
@@ -597,7 +615,7 @@ static void *late_run(void *arg)
         there = i < l->desk->n;
         os_mutex_unlock(l->desk->lock);
         if (there) {
-            say(l->desk->kept[i].done, l->desk->kept[i].ctx, 200, "{}");
+            say_kept(l->desk, i, 200, "{}");
             i++;
         } else {
             os_sleep_ns(CLK_MS);

@@ -446,6 +446,7 @@ static void what_two_readers_could_take_for_different_requests_is_refused(void *
         "Host: localhost\r\nTransfer-Encoding: x\r\nContent-Length: 4\r\n",
         "Host: localhost\r\ntransfer-encoding: identity\r\n",
     };
+    static const char with_nul[] = "GET /a HTTP/1.1\r\nHost: localhost\0evil\r\n\r\n";
     struct desk d;
 
     (void)state;
@@ -462,8 +463,7 @@ static void what_two_readers_could_take_for_different_requests_is_refused(void *
             fail_msg("%s: %s", heads[i], said);
         }
     }
-    assert_non_null(
-        strstr(ask(&d, "GET /a HTTP/1.1\r\nHost: localhost\0evil\r\n\r\n", 44), " 400 "));
+    assert_non_null(strstr(ask(&d, with_nul, sizeof with_nul - 1), " 400 "));
     assert_non_null(strstr(ask_text(&d, "GET /a HTTP/1.1\nHost: localhost\n\n"), " 400 "));
     assert_served(&d);
     desk_close(&d);
