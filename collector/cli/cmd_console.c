@@ -56,6 +56,7 @@ struct console {
 
 static atomic_bool stop_asked;
 static atomic_uint links_asked;
+static struct os_thread *reader; /* neither joined nor left: nothing ends a read of a terminal */
 
 static void on_stop(void *arg)
 {
@@ -63,7 +64,7 @@ static void on_stop(void *arg)
     atomic_store(&stop_asked, true);
 }
 
-/* Enter, until there is no more input. It is not waited for: nothing ends a read of a terminal. */
+/* Enter, until there is no more input. */
 static void read_enters(void *arg)
 {
     char text[256];
@@ -252,7 +253,6 @@ static void console_serve(struct console *s)
 static int console_body(struct cli *c)
 {
     struct console s = {.c = c};
-    struct os_thread *reader = NULL;
     struct errmsg why = {""};
     int64_t life_ns;
     int code;
@@ -279,9 +279,7 @@ static int console_body(struct cli *c)
         code = CLI_FAILED;
     } else {
         cli_tell(c, "the link works once, within a minute; Enter makes another, Ctrl-C ends");
-        if (os_thread_start(&reader, "enter", read_enters, NULL) == ERR_OK) {
-            os_thread_leave(reader);
-        }
+        err_ignore(os_thread_start(&reader, "enter", read_enters, NULL));
         console_serve(&s);
     }
     http_door_stop(s.door); /* asks the relay no more; what that still has is released there */

@@ -28,7 +28,8 @@ struct os_cond;
 NODISCARD enum err os_thread_start(struct os_thread **out, const char *name, void (*run)(void *),
                                    void *arg);
 void os_thread_join(struct os_thread *t); /* waits, releases; NULL is allowed */
-/* Releases a thread that is not joined; what is left is released when it ends. */
+/* Releases a thread that is not joined; what is left is released when it ends. It must have begun
+ * to run. */
 void os_thread_leave(struct os_thread *t);
 /* The calling thread, on Linux also those it starts, works with what the others of the program
  * leave of the processor, from now on and for good: going back would take a right that services do
