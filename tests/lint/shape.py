@@ -22,7 +22,7 @@ NEW_TESTS = ("tests/console/", "tests/common/http/") # of these rooms
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
     "product lines": (147500, 118000), # 143,000 until the console's questions and its commands came
-    "test lines": (116500, 95000), # 115,000 until the tests of series came
+    "test lines": (115000, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (57.6, 40), # 56.8 until the doors of the console, whose parts have tests of their own
     "external functions that do not begin with their file's name, %": (0.5, 0),
