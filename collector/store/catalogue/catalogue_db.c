@@ -188,9 +188,9 @@ static enum err check_format(struct day_db *d, bool may_make)
 }
 
 /* What a find needs; preparing is most of what opening costs. */
-#define READING                                                                             \
-    (1u << S_FACTS | 1u << S_BOOTS | 1u << S_BOOTS_ALL | 1u << S_INST_GET | 1u << S_ALIVE | \
-     1u << S_PID | 1u << S_RUNNING)
+#define READING                                                                                  \
+    (1u << S_FACTS | 1u << S_BOOTS | 1u << S_BOOTS_ALL | 1u << S_INST_GET | 1u << S_INST_BRIEF | \
+     1u << S_ALIVE | 1u << S_PID | 1u << S_RUNNING)
 
 static enum err prepare(struct day_db *d, enum day_open how)
 {

@@ -241,7 +241,8 @@ static void every_instance_of_a_span_is_told_once(void **state)
     for (int64_t since_s = 0; since_s < 580; since_s += 37) {
         for (int64_t span_s = 1; span_s < 400; span_s *= 7) {
             const struct store_instances ask = {.since_ns = RIG_T0 + since_s * S,
-                                                .until_ns = RIG_T0 + (since_s + span_s) * S};
+                                                .until_ns = RIG_T0 + (since_s + span_s) * S,
+                                                .brief = since_s % 2 != 0};
             size_t expected = 0;
 
             s.n = 0;
