@@ -333,19 +333,44 @@ static enum err lives_announced(void *ctx, const struct uuid *boot, const struct
     return e || !query_wants(l->q, info->id, info) ? e : life_add(l, boot, info->id, info, inst);
 }
 
-/* Those that were sampled and never announced. */
+/* One that was sampled in the window and not announced as alive in it: it ended just before, and
+ * the sample with its last figures came in the window; or nobody ever announced it. */
+static enum err lives_only_sampled(struct lives *l, const struct query_inst *inst)
+{
+    const struct uuid *boot = &l->table.boots[inst->boot];
+    struct proc_info known;
+    bool is_known = store_info_brief(l->q->env->view, l->s->host, boot, inst->id, &known);
+
+    if (is_known && known.have & INFO_EXIT_TIME && known.exit_ns < l->s->since_ns) {
+        return ERR_OK;
+    }
+    return query_wants(l->q, inst->id, is_known ? &known : NULL)
+               ? life_add(l, boot, inst->id, is_known ? &known : NULL, inst)
+               : ERR_OK;
+}
+
 static enum err lives_nameless(struct lives *l)
 {
     struct query_table *t = &l->table;
+    struct proc_key keys[64];
     enum err e = ERR_OK;
 
-    for (size_t i = 0; !e && i < t->cap; i++) {
-        const struct query_inst *inst = t->slots[i];
+    for (size_t i = 0; !e && i < t->cap;) {
+        const struct query_inst *found[sizeof keys / sizeof *keys];
+        size_t n = 0;
 
-        if (inst && !inst->hidden && !inst->order && life_is_sampled(l, inst) &&
-            query_wants(l->q, inst->id, NULL)) {
+        for (; i < t->cap && n < sizeof keys / sizeof *keys; i++) {
+            const struct query_inst *inst = t->slots[i];
+
+            if (inst && !inst->hidden && !inst->order && life_is_sampled(l, inst)) {
+                keys[n] = (struct proc_key){inst->id, t->boots[inst->boot]};
+                found[n++] = inst;
+            }
+        }
+        store_info_want(l->q->env->view, l->s->host, keys, n);
+        for (size_t k = 0; !e && k < n; k++) {
             e = lives_look(l);
-            e = e ? e : life_add(l, &t->boots[inst->boot], inst->id, NULL, inst);
+            e = e ? e : lives_only_sampled(l, found[k]);
         }
     }
     return e;

@@ -75,6 +75,7 @@ static struct lab *zoo(void)
     lab_cpu(l, 10, true, 1, 29, cpu_ms);
     lab_cpu(l, 40, false, 0, 10, cpu_ms);
     lab_cpu(l, 70, false, 5, 25, cpu_ms); /* never announced */
+    lab_cpu(l, 90, false, 0, 1, cpu_ms);  /* its last figures come in the tick after its end */
     for (size_t i = 0; i < COUNT_OF(born); i++) {
         announce(l, &born[i]);
     }
