@@ -1,6 +1,7 @@
 /* What did not arrive, drawn: the same signs on every canvas.
  *
- *   lossRuns(series) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind joined; ms
+ *   lossRuns(series, hosts) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind
+ *       joined; ms. What lies in front of a host's first data was not lost
  *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null}     where no host had or has data
  *   stretches(answer) → [{from, until, kind, host, text, ppm, atMost}]     the same of coverage, host by host; ms
  *       kind 'lost', or 'none': not kept, or the host said nothing; host: index into answer.hosts
@@ -15,6 +16,7 @@ import { count } from './format.js';
 import { clock, nsMs } from './time.js';
 
 const FULL = 1000000;
+const ROUNDED = 10; /* ppm */
 const LATE_MS = 5000; /* data of a connected host may be so old */
 const HALF = 499999; /* as dense as less than half, where buckets say no more */
 const levelOf = (ppm) => (ppm >= 990000 ? 0 : ppm >= 900000 ? 1 : ppm >= 500000 ? 2 : ppm > 0 ? 3 : 4);
@@ -24,13 +26,29 @@ const patterns = new Map();
 
 export const redone = () => patterns.clear();
 
-export function lossRuns(series) {
+/* How much of a bucket can be there: hosts have nothing in front of their first data. Of those that have ended the
+ * collector expects nothing behind their last. */
+function most(hosts, from, to) {
+    let [wanted, there] = [0, 0];
+    for (const h of hosts) {
+        const begin = Math.max(from, nsMs(h.first_ns) || from);
+        const end = h.ended ? Math.min(to, nsMs(h.last_ns)) : to;
+        const has = Math.max(0, end - begin);
+        wanted += h.ended ? has : to - from;
+        there += has;
+    }
+    return wanted > 0 ? (FULL * there) / wanted : FULL;
+}
+
+export function lossRuns(series, hosts = []) {
     const runs = [];
+    const asked = hosts.filter((h) => !h.forgotten);
     const step = Number(series.step_ns) / 1e6;
     for (let i = 0; i < series.n; i++) {
         const ppm = series.present[i];
         if (ppm === null || ppm >= FULL || (series.hosts_in?.[i] === 0 && ppm === undefined)) continue;
         const from = series.t0_ms + i * step;
+        if (ppm >= most(asked, from, from + step) - ROUNDED) continue;
         const last = runs[runs.length - 1];
         if (last && Math.abs(last.to - from) < step / 2 && levelOf(last.ppm) === levelOf(ppm)) {
             last.to = from + step;

@@ -99,7 +99,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
         });
         ctx.globalAlpha = 1;
         const hole = holes(series, hosts);
-        for (const run of lossRuns(series)) {
+        for (const run of lossRuns(series, hosts)) {
             const [from, to] = [
                 Math.max(run.from, hole.before?.until ?? -Infinity),
                 Math.min(run.to, hole.after?.from ?? Infinity),

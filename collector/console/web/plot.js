@@ -311,7 +311,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
         if (polled) drawPolled(ctx, where.x, where.y + where.h - 1, where.w);
         if (level) drawLevel(ctx, where, Y(level.value), level.text);
         const hole = holes(series, hosts);
-        for (const run of lossRuns(series)) {
+        for (const run of lossRuns(series, hosts)) {
             const from = Math.max(run.from, hole.before?.until ?? -Infinity);
             const to = Math.min(run.to, hole.after?.from ?? Infinity);
             if (to > from)

@@ -93,7 +93,7 @@ function seriesOf(answer) {
             colour: colour(g.name),
             avg: g.values,
         })),
-        losses: lossRuns(answer.series)
+        losses: lossRuns(answer.series, answer.hosts)
             .map((r) => ({ ...r, until: r.to, kind: 'lost', host: -1 }))
             .concat(nothings(answer)),
     };

@@ -1,0 +1,22 @@
+/* What did not arrive, and what was never there. */
+
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { lossRuns } from '../../collector/console/web/hatch.js';
+
+const NS = 1000000n;
+const series = (...present) => ({ t0_ms: 1000, step_ns: '1000000000', n: present.length, present });
+const host = (first, more) => ({ first_ns: String(BigInt(first) * NS), last_ns: '0', connected: true, ...more });
+
+test('what lies in front of the first data was not lost', () => {
+    assert.deepEqual(lossRuns(series(0, 600000, 1000000), [host(2400)]), []);
+    assert.equal(lossRuns(series(0, 500000, 1000000), [host(2400)])[0].from, 2000);
+    assert.equal(lossRuns(series(1000000, 0), [host(500)]).length, 1);
+});
+
+test('a host that came later, or has ended, makes no loss of the others', () => {
+    assert.deepEqual(lossRuns(series(500000, 750000, 1000000), [host(0), host(2500)]), []);
+    const ended = host(1500, { ended: true, connected: false, last_ns: String(1800n * NS) });
+    assert.deepEqual(lossRuns(series(1000000, 1000000), [ended]), []);
+    assert.equal(lossRuns(series(1000000, 900000), [ended, host(0)])[0].from, 2000);
+});
