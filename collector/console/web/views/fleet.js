@@ -326,8 +326,10 @@ function open(root, app) {
     function overview(answer) {
         fleet = answer;
         const o = answer.overview;
-        const busy = rows.reduce((sum, row) => sum + (row.now || 0), 0);
-        const cpus = rows.reduce((sum, row) => sum + (row.h.cpus || 0), 0);
+        /* What is now: without hosts that ended, fell silent or have not told yet. */
+        const there = rows.filter((row) => row.h.connected && row.now !== null);
+        const busy = there.reduce((sum, row) => sum + row.now, 0);
+        const cpus = there.reduce((sum, row) => sum + (row.h.cpus || 0), 0);
         put(
             facts,
             fact('hosts', el('b', null, count(o.hosts))),
