@@ -96,25 +96,16 @@ static void refuse(struct http_door *d, struct http_server_call *call,
 
 /* -- whose request it is -- */
 
-static bool text_same(const char *a, const char *b)
-{
-    while (*a && ((*a | 0x20) == (*b | 0x20))) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
-
 /* An origin is ours when the page would be: its host and port are those that were asked. */
 static bool origin_is_ours(const struct http_door *d, const char *origin, const char *host)
 {
     const char *rest = strstr(origin, "://");
 
-    if (d->conf.url && d->conf.url[0] && text_same(origin, d->conf.url)) {
+    if (d->conf.url && d->conf.url[0] && http_host_same(origin, d->conf.url)) {
         return true;
     }
     return rest && (strncmp(origin, "http://", 7) == 0 || strncmp(origin, "https://", 8) == 0) &&
-           host && text_same(rest + 3, host);
+           host && http_host_same(rest + 3, host);
 }
 
 static bool header_is(const struct http_server_call *call, const char *name, const char *value)

@@ -28,7 +28,7 @@ static bool host_part(char out[HTTP_HOST_MAX], const char *host)
     return true;
 }
 
-static bool same(const char *a, const char *b)
+bool http_host_same(const char *a, const char *b)
 {
     while (*a && tolower((unsigned char)*a) == tolower((unsigned char)*b)) {
         a++;
@@ -48,7 +48,7 @@ static bool is_number(const char *name)
 
 static bool is_loopback(const char *name)
 {
-    return same(name, "localhost") || strcmp(name, "[::1]") == 0 ||
+    return http_host_same(name, "localhost") || strcmp(name, "[::1]") == 0 ||
            (strncmp(name, "127.", 4) == 0 && is_number(name));
 }
 
@@ -71,15 +71,15 @@ bool http_host_is_ours(const struct http_host *h, const char *host)
     if (!host_part(name, host)) {
         return false;
     }
-    if (same(name, "localhost") || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "[::1]") == 0 ||
-        same(name, h->listened)) {
+    if (http_host_same(name, "localhost") || strcmp(name, "127.0.0.1") == 0 ||
+        strcmp(name, "[::1]") == 0 || http_host_same(name, h->listened)) {
         return true;
     }
-    if (h->machine[0] && (is_number(name) || same(name, h->machine))) {
+    if (h->machine[0] && (is_number(name) || http_host_same(name, h->machine))) {
         return true;
     }
     for (size_t i = 0; i < h->n_names; i++) {
-        if (same(name, h->names[i])) {
+        if (http_host_same(name, h->names[i])) {
             return true;
         }
     }

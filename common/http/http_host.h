@@ -26,6 +26,9 @@ void http_host_init(struct http_host *h, const char *address, const char *const 
 /* As it stands in a request: name or number, with a port or without. */
 bool http_host_is_ours(const struct http_host *h, const char *host);
 
+/* Names without regard to the case of letters. */
+bool http_host_same(const char *a, const char *b);
+
 /* Whether "host:port" can be reached from this machine only. */
 bool http_host_is_loopback(const char *address);
 

@@ -6,7 +6,8 @@
  * A stream has its slot until its connection is closed and no answer is awaited. Questions are
  * handed to `ask` by one thread at a time, without the lock: an answer that comes at once, inside
  * of `ask`, only makes room for the next turn of that loop. `refs` counts questions that `ask` has;
- * after the stop the last of them releases the door.
+ * after the stop the last of them releases the door. The stop waits for that loop: nothing is asked
+ * after it.
  *
  * Order of locks: ours, then the server's. */
 #include "common/http/http_question.h"
@@ -30,6 +31,7 @@
 #define UPDATES       "/api/v1/updates"
 #define JSON_TYPE     "application/json"
 #define EVENTS_TYPE   "text/event-stream"
+#define SESSION_ENDED "the session has ended"
 
 enum question_state { QUESTION_FREE, QUESTION_WAITING, QUESTION_ASKED, QUESTION_RESTING };
 
@@ -103,7 +105,7 @@ static void answer_busy(struct http_server_call *call)
     http_question_error(call, 503, "UNAVAILABLE", "too many questions, or stopping: ask again", 1);
 }
 
-/* Noted, and answered. */ /* -- questions -- */
+/* -- questions -- */
 
 static struct str question_put(struct question *q, const char *text)
 {
@@ -264,6 +266,7 @@ void http_question_dispatch(struct http_question_desk *d)
             os_mutex_lock(d->shared.lock);
         }
         d->dispatching = false;
+        os_cond_wake_all(d->shared.wake); /* http_question_stop may wait for it */
     }
     os_mutex_unlock(d->shared.lock);
 }
@@ -345,6 +348,12 @@ static void stream_go_on(struct question *q, const struct http_ask_answer *a)
     char texts[2][VALUE_MAX];
 
     q->state = QUESTION_RESTING;
+    if (!q->ended && !http_session_lives(q->desk->shared.sessions, q->session, desk_now())) {
+        stream_end(q, "UNAUTHENTICATED", SESSION_ENDED);
+    }
+    if (q->ended) {
+        return; /* what comes now is for nobody */
+    }
     if (a->status == 200 && http_events_read(&events, a->body) == ERR_OK) {
         (void)stream_take(q, &events, a->body, false);
         http_session_touch(q->desk->shared.sessions, q->session, desk_now());
@@ -452,6 +461,7 @@ static void question_answer(struct question *q, const struct http_ask_answer *a)
 {
     struct http_question_desk *d = q->desk;
     struct http_server_call *call = q->call;
+    bool ended, begins;
 
     os_mutex_lock(d->shared.lock);
     if (q->streaming) {
@@ -461,19 +471,20 @@ static void question_answer(struct question *q, const struct http_ask_answer *a)
             stream_go_on(q, a);
         }
         os_mutex_unlock(d->shared.lock);
-    } else if (q->events) {
-        os_mutex_unlock(d->shared.lock);
+        return;
+    }
+    ended = q->session && !http_session_lives(d->shared.sessions, q->session, desk_now());
+    begins = q->events && !ended;
+    if (!begins) {
+        question_free(q);
+    }
+    os_mutex_unlock(d->shared.lock);
+    if (ended) {
+        http_question_error(call, 401, "UNAUTHENTICATED", SESSION_ENDED, 0);
+    } else if (begins) {
         stream_begin(q, a);
     } else {
-        bool ended = q->session && !http_session_lives(d->shared.sessions, q->session, desk_now());
-
-        question_free(q);
-        os_mutex_unlock(d->shared.lock);
-        if (ended) {
-            http_question_error(call, 401, "UNAUTHENTICATED", "the session has ended", 0);
-        } else {
-            answer_pass(call, a);
-        }
+        answer_pass(call, a);
     }
 }
 
@@ -562,7 +573,7 @@ void http_question_tick(struct http_question_desk *d, struct http_session_now no
             continue;
         }
         if (!http_session_lives(d->shared.sessions, q->session, now)) {
-            stream_end(q, "UNAUTHENTICATED", "the session has ended");
+            stream_end(q, "UNAUTHENTICATED", SESSION_ENDED);
         } else if (stream_is_due(q, now.mono_ns)) {
             q->state = QUESTION_WAITING;
             q->order = ++d->orders;
@@ -613,6 +624,9 @@ void http_question_stop(struct http_question_desk *d)
     os_mutex_lock(d->shared.lock);
     d->shared.stopping = true;
     os_cond_wake_all(d->shared.wake);
+    while (d->dispatching) { /* on whatever thread: what it asks may go when we return */
+        os_cond_wait(d->shared.wake);
+    }
     streams_stop(d);
     while ((call = waiting_take(d)) != NULL) {
         os_mutex_unlock(d->shared.lock);

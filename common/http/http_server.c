@@ -35,6 +35,7 @@
 #define POOL_BYTES   (16u << 10) /* of a connection: its request's line and headers */
 #define STREAM_BLOCK (32u << 10)
 #define HEADER_PLAIN "text/plain; charset=utf-8"
+#define BUSY         "busy or stopping: ask again\n"
 
 enum call_state {
     CALL_FREE,
@@ -411,13 +412,20 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **context,
 static enum MHD_Result call_hand_over(struct http_server_call *call)
 {
     struct http_server *h = call->server;
+    bool stopping;
 
     os_mutex_lock(h->lock);
     assert(call->state == CALL_READING);
-    call->state = CALL_HELD;
+    stopping = h->stopping; /* then nobody would resume it */
+    if (!stopping) {
+        call->state = CALL_HELD;
+        conn_phase(h, call->conn, CONN_BUSY, 0);
+        MHD_suspend_connection(call->mhd);
+    }
     os_mutex_unlock(h->lock);
-    conn_begin(h, call->conn, CONN_BUSY, 0);
-    MHD_suspend_connection(call->mhd);
+    if (stopping) {
+        return refuse(h, call->mhd, MHD_HTTP_SERVICE_UNAVAILABLE, BUSY, NULL);
+    }
     call->route->handle(h->conf.ctx, call);
     return MHD_YES;
 }
@@ -516,15 +524,6 @@ struct head {
     bool others, encoded;
 };
 
-static bool header_is(const char *key, const char *name)
-{
-    while (*key && (*key | 0x20) == (*name | 0x20)) {
-        key++;
-        name++;
-    }
-    return *key == *name;
-}
-
 static enum MHD_Result head_look(void *cls, enum MHD_ValueKind kind, const char *key,
                                  const char *value)
 {
@@ -532,12 +531,12 @@ static enum MHD_Result head_look(void *cls, enum MHD_ValueKind kind, const char 
 
     (void)kind;
     head->headers++;
-    if (header_is(key, MHD_HTTP_HEADER_HOST)) {
+    if (http_host_same(key, MHD_HTTP_HEADER_HOST)) {
         head->hosts++;
         head->others = head->others || !value || !http_host_is_ours(head->ours, value);
     }
-    head->lengths += header_is(key, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    head->encoded = head->encoded || header_is(key, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    head->lengths += http_host_same(key, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    head->encoded = head->encoded || http_host_same(key, MHD_HTTP_HEADER_TRANSFER_ENCODING);
     return MHD_YES;
 }
 
@@ -617,7 +616,7 @@ static enum MHD_Result request_begin(struct http_server *h, struct MHD_Connectio
     }
     call = call_take(h);
     if (!call) {
-        return refuse(h, mhd, MHD_HTTP_SERVICE_UNAVAILABLE, "busy or stopping: ask again\n", NULL);
+        return refuse(h, mhd, MHD_HTTP_SERVICE_UNAVAILABLE, BUSY, NULL);
     }
     call->mhd = mhd;
     call->conn = conn_of(mhd);

@@ -28,7 +28,7 @@ struct desk {
         void *ctx;
         char query[200], who[64];
     } kept[KEPT_MAX];
-    atomic_bool unwanted;
+    atomic_bool unwanted, slow, asking;
     atomic_int asked;
     char notes[4000];
 };
@@ -45,6 +45,10 @@ static void on_ask(void *ctx, const struct http_ask_question *q, http_ask_done d
     bool keeps;
 
     atomic_fetch_add(&d->asked, 1);
+    if (atomic_load(&d->slow)) {
+        atomic_store(&d->asking, true);
+        os_sleep_ns(300 * CLK_MS);
+    }
     os_mutex_lock(d->lock);
     keeps = d->keeps;
     if (keeps) {
@@ -58,6 +62,7 @@ static void on_ask(void *ctx, const struct http_ask_question *q, http_ask_done d
         os_cond_wake_all(d->came);
     }
     os_mutex_unlock(d->lock);
+    atomic_store(&d->asking, false);
     if (!keeps) {
         char text[600];
 
@@ -319,13 +324,14 @@ static void another_site_is_refused(void **state)
         {"/api/v1/top", "Origin: http://localhost:3000\r\n", " 403 "},
         {"/api/v1/top", "Origin: http://evil.example\r\n", " 403 "},
         {"/api/v1/top", "Origin: null\r\n", " 403 "},
+        {"/api/v1/top", "Origin: https://console.lab evil\r\n", " 403 "},
         {"/api/v1/top", "Origin: ftp://localhost\r\n", " 403 "},
     };
     struct http_door_stats stats;
     struct desk d;
 
     (void)state;
-    desk_open_as(&d, false, "https://console.lab");
+    desk_open_as(&d, false, "https://console.lab\0evil"); /* what lies behind it is not read */
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char headers[400];
 
@@ -334,7 +340,7 @@ static void another_site_is_refused(void **state)
         assert_says(ask(&d, "GET", rows[i].path, headers, NULL), rows[i].says);
     }
     http_door_stats(d.door, &stats);
-    assert_int_equal(stats.refusals[HTTP_DOOR_OTHER_SITE], 9);
+    assert_int_equal(stats.refusals[HTTP_DOOR_OTHER_SITE], 10);
     desk_close(&d);
 }
 
@@ -583,7 +589,92 @@ static void a_stream_of_a_peer_that_has_gone_is_over(void **state)
     desk_close(&d);
 }
 
-/* -- stop under load -- */
+#define OPERATOR_EVENTS "Accept: text/event-stream\r\n%s"
+
+static void a_stream_does_not_begin_for_a_session_that_has_ended(void **state)
+{
+    char headers[300], with[400];
+    struct desk d;
+    int fd;
+
+    (void)state;
+    desk_open(&d, true);
+    log_in(&d, headers);
+    (void)snprintf(with, sizeof with, OPERATOR_EVENTS, headers);
+    fd = begin(&d, "GET", "/api/v1/updates", with, NULL);
+    desk_wait(&d, 1);
+    atomic_store(&d.unwanted, true);
+    http_door_review(d.door);
+    answer(&d, 0, 200, "{\"updates\":[1],\"cursor\":\"secret\"}");
+    assert_says(end(fd), " 401 ");
+    desk_close(&d);
+}
+
+/* What is answered at that moment may come before the server's thread has sent the end. */
+static void nothing_follows_the_end_of_a_stream_whose_session_has_ended(void **state)
+{
+    char headers[300], with[400];
+
+    (void)state;
+    for (unsigned round = 0; round < 20; round++) {
+        const char *said;
+        struct desk d;
+        int fd;
+
+        desk_open(&d, true);
+        log_in(&d, headers);
+        (void)snprintf(with, sizeof with, OPERATOR_EVENTS, headers);
+        fd = begin(&d, "GET", "/api/v1/updates", with, NULL);
+        answer(&d, 0, 200, "{\"updates\":[],\"cursor\":\"a\"}");
+        desk_wait(&d, 2);
+        atomic_store(&d.unwanted, true);
+        http_door_review(d.door);
+        answer(&d, 1, 200, "{\"updates\":[1],\"cursor\":\"secret\"}");
+        said = end(fd);
+        assert_says(said, "event: end\ndata: {\"code\":\"UNAUTHENTICATED\"");
+        assert_null(strstr(said, "secret"));
+        desk_close(&d);
+    }
+}
+
+/* -- stop -- */
+
+static void *answer_first(void *arg)
+{
+    answer(arg, 0, 200, "{}");
+    return NULL;
+}
+
+static void a_door_that_has_stopped_asks_nothing(void **state)
+{
+    int fds[HTTP_SESSION_AT_ONCE + 1];
+    pthread_t thread;
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, true);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        fds[i] = begin(&d, "GET", "/api/v1/top", "Authorization: Bearer " TOKEN "\r\n", NULL);
+    }
+    desk_wait(&d, HTTP_SESSION_AT_ONCE);
+    os_sleep_ns(100 * CLK_MS); /* the last waits for a place */
+    atomic_store(&d.slow, true);
+    assert_int_equal(pthread_create(&thread, NULL, answer_first, &d), 0);
+    while (!atomic_load(&d.asking)) { /* on that thread */
+        os_sleep_ns(CLK_MS);
+    }
+    http_door_stop(d.door);
+    assert_false(atomic_load(&d.asking));
+    pthread_join(thread, NULL);
+    for (size_t i = 1; i < COUNT_OF(fds); i++) {
+        answer(&d, i, 200, "{}");
+    }
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        assert_says(end(fds[i]), i == 0 ? " 200 " : " 503 ");
+    }
+    os_cond_destroy(d.came);
+    os_mutex_destroy(d.lock);
+}
 
 struct load {
     struct desk *desk;
@@ -710,6 +801,9 @@ int main(void)
         cmocka_unit_test(an_answer_that_is_too_large_for_a_stream_is_asked_for_in_parts),
         cmocka_unit_test(streams_have_a_bound_and_end_with_the_door),
         cmocka_unit_test(a_stream_of_a_peer_that_has_gone_is_over),
+        cmocka_unit_test(a_stream_does_not_begin_for_a_session_that_has_ended),
+        cmocka_unit_test(nothing_follows_the_end_of_a_stream_whose_session_has_ended),
+        cmocka_unit_test(a_door_that_has_stopped_asks_nothing),
         cmocka_unit_test(it_stops_while_questions_come_and_are_answered),
         cmocka_unit_test(many_connections_are_served_at_once),
         cmocka_unit_test(only_this_machine_may_be_listened_to),
