@@ -610,8 +610,8 @@ static enum err door_make(struct collector *c)
         .tokens = c->conf->console_tokens,
         .audit = c->conf->console_audit,
         .console = c->console,
-        .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
-        .judge_ctx = trust_ca_db(c->trust),
+        .judge = trust_judge,
+        .judge_ctx = c->trust,
     };
     struct rpc_method method;
     enum err e = console_door_create(&c->door, &conf);

@@ -40,6 +40,16 @@ struct ca_db *trust_ca_db(struct trust *t)
     return t->db;
 }
 
+const char *trust_judge(void *ctx, const struct net_identity *who)
+{
+    const struct trust *t = ctx;
+
+    if (tls_config_revoked(t->tls, who)) {
+        return "on the revocation list";
+    }
+    return t->db ? ca_db_judge(t->db, who) : NULL;
+}
+
 struct enroll_service *trust_enroll(struct trust *t)
 {
     return t->enroll;

@@ -28,6 +28,10 @@ NODISCARD enum err trust_open(struct trust **out, const struct trust_conf *conf,
 /* For the listeners' judge; NULL: there is no database, no one is refused. */
 struct ca_db *trust_ca_db(struct trust *t);
 
+/* Why the holder of a certificate is not wanted any more, by the database or the revocation list:
+ * words, or NULL. For what no listener asks about. ctx: the trust. Any thread. */
+const char *trust_judge(void *ctx, const struct net_identity *who);
+
 /* NULL: there is no key of an authority here: no enrolment, no renewal. */
 struct enroll_service *trust_enroll(struct trust *t);
 

@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/tls/tls_context.h"
+#include "common/tls/tls_config.h"
 
 struct authorizer {
     atomic_uint refs;
@@ -54,15 +54,6 @@ void authorizer_release(struct authorizer *j)
     }
 }
 
-static bool is_on_the_list(struct authorizer *j, const struct net_identity *who)
-{
-    struct tls_context *rules = tls_config_rules(j->tls);
-    bool revoked = tls_context_revoked(rules, who);
-
-    tls_context_free(rules);
-    return revoked;
-}
-
 const char *authorizer_ask(struct authorizer *j, const struct net_identity *who)
 {
     const char *words = NULL;
@@ -70,7 +61,7 @@ const char *authorizer_ask(struct authorizer *j, const struct net_identity *who)
     if (!j) {
         return NULL;
     }
-    if (is_on_the_list(j, who)) {
+    if (tls_config_revoked(j->tls, who)) {
         return "on the revocation list";
     }
     os_mutex_lock(j->lock);

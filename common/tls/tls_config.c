@@ -165,6 +165,15 @@ void tls_config_identity(struct tls_config *t, struct net_identity *out)
     tls_context_free(r);
 }
 
+bool tls_config_revoked(struct tls_config *t, const struct net_identity *who)
+{
+    struct tls_context *r = tls_config_rules(t);
+    bool revoked = tls_context_revoked(r, who);
+
+    tls_context_free(r);
+    return revoked;
+}
+
 bool tls_config_is_server(const struct tls_config *t)
 {
     return t->server;

@@ -16,6 +16,8 @@ void tls_config_identity(struct tls_config *t, struct net_identity *out);
 /* Reads the files again. Handshakes from now on use what they hold; connections that stand go on.
  * On failure everything stays as it was. Threads: any. Errors: those of tls_config_load */
 NODISCARD enum err tls_config_reload(struct tls_config *t, struct errmsg *why);
+/* Whether the revocation list, as it was read last, names the holder. Threads: any. */
+bool tls_config_revoked(struct tls_config *t, const struct net_identity *who);
 
 /* -- private to tls/ and net/ -- */
 

@@ -24,7 +24,7 @@ static void files_that_change_are_read_anew(void **state)
     struct net_tls_conf files = {.ca = ca, .cert = cert, .key = key, .crl = list};
     struct trust_conf conf = {.dir = "", .ca = ca, .cert = cert, .crl = list};
     struct crl_entry one = {.serial = {1}, .n = 1};
-    struct net_identity own;
+    struct net_identity own, named = {.serial = {1}, .serial_n = 1};
     struct tls_config *tls;
     struct trust *t;
     atomic_int told = 0;
@@ -40,11 +40,13 @@ static void files_that_change_are_read_anew(void **state)
 
     crl_write(list, certs_dir(pki), &one, 1, os_utc_ns() + 3600 * CLK_S);
     net_rig_await(&told, 1);
+    assert_string_equal(trust_judge(t, &named), "on the revocation list");
     certs_copy(pki, "second", ".key", key);
     certs_copy(pki, "second", ".pem", cert);
     net_rig_await(&told, 2);
     tls_config_identity(tls, &own);
     assert_string_equal(own.name, "second");
+    assert_null(trust_judge(t, &own));
     trust_close(t);
     tls_config_free(tls);
 }
