@@ -25,8 +25,8 @@ struct query_inst {
     uint32_t instances;           /* 0: one process */
     int64_t seen_ns;              /* newest sample before the window's end */
     size_t order;                 /* for the caller that walks the table */
-    const struct proc_info *info; /* NULL when nothing is known, or not looked up; the command line
-                                     may be missing */
+    const struct proc_info *info; /* NULL when nothing is known, or not looked up; path and
+                                     command line may be missing */
     struct query_cell *cells;     /* one per metric; NULL when hidden or there are none */
 };
 

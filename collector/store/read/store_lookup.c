@@ -2,8 +2,8 @@
  * host are cheaper all at once. So after BULK_AFTER of them everything that the catalogue knows of
  * the host in the range is taken in, and what is not among it is not known.
  *
- * That is what is asked of all who ever lived, to choose among them, so it has to be small: the
- * command line stays out of it, and names, images and users repeat. Some 200 bytes an instance are
+ * That is what is asked of all who ever lived, to choose among them, so it has to be small: path
+ * and command line stay out of it, and names and users repeat. Some 200 bytes an instance are
  * left. When BRIEFS_MEMORY is full, other hosts' are given up; when one host fills it alone, some
  * 200,000 instances, the others of it are looked for one by one and not remembered. That is more
  * than a query's table holds.
@@ -186,6 +186,7 @@ static bool keep_texts(struct store_lookup *l, struct proc_info *info, bool whol
     struct str *texts[] = {&info->name, &info->image, &info->user, &info->command_line};
 
     if (!whole) {
+        info->image = (struct str){"", 0};
         info->command_line = (struct str){"", 0};
         info->have &= ~(uint32_t)(INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT);
     }
@@ -232,12 +233,6 @@ struct answer {
     struct proc_info info;
 };
 
-static bool is_whole(const struct proc_info *info)
-{
-    return !info->command_line.n &&
-           !(info->have & (INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT));
-}
-
 static enum err take_one(void *ctx, const struct uuid *boot, const struct proc_info *info,
                          int64_t seen_ns)
 {
@@ -262,7 +257,7 @@ static enum err take_any(void *ctx, const struct uuid *boot, const struct proc_i
         return ERR_OK;
     }
     return keep_texts(a->l, &brief, false) &&
-                   add(&a->l->briefs, a->host, boot, info->id, &brief, is_whole(info))
+                   add(&a->l->briefs, a->host, boot, info->id, &brief, false)
                ? ERR_OK
                : ERR_FULL;
 }
@@ -317,13 +312,16 @@ static enum err look(struct store_lookup *l, struct catalogue *c, const struct c
 static void bulk(struct store_lookup *l, struct catalogue *c, const struct catalogue_ask *ask,
                  struct asked_host *h)
 {
+    struct catalogue_ask brief = *ask;
     struct answer a = {.l = l, .host = ask->host};
-    enum err e = look(l, c, ask, take_any, &a);
+    enum err e;
 
+    brief.brief = true;
+    e = look(l, c, &brief, take_any, &a);
     if (e == ERR_FULL) {
         forget_hosts(l);
         table_empty(&l->briefs);
-        e = look(l, c, ask, take_any, &a);
+        e = look(l, c, &brief, take_any, &a);
     }
     h->all = e == ERR_OK;
     h->large = !h->all;
@@ -404,6 +402,7 @@ bool store_lookup_find(struct store_lookup *l, struct catalogue *c, const struct
     ask.has_pid = true;
     ask.pid = id.pid;
     ask.start = id.start;
+    ask.brief = brief;
     if (look(l, c, &ask, take_one, &a) == ERR_OK && !a.refused) {
         (void)add(brief ? &l->briefs : &l->wholes, host, boot, id, a.found ? &a.info : NULL,
                   !brief);

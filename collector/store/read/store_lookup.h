@@ -7,7 +7,7 @@
 
 #include "collector/store/catalogue/catalogue.h"
 
-#define LOOKUP_BRIEFS (40u << 20) /* all of a host, without command lines; 200 bytes each */
+#define LOOKUP_BRIEFS (40u << 20) /* all of a host, in brief; 200 bytes each */
 #define LOOKUP_WHOLES (16u << 20) /* those that are shown, likewise */
 #define LOOKUP_TEXTS  (64u << 20)
 
@@ -19,8 +19,8 @@ void store_lookup_destroy(struct store_lookup *l); /* NULL is allowed */
  */
 void store_lookup_range(struct store_lookup *l, int64_t since_ns, int64_t until_ns);
 
-/* False: nothing is known. start 0: the latest of that pid. brief: the command line may be missing;
- * cheap for all of a host. */
+/* False: nothing is known. start 0: the latest of that pid. brief: path and command line may be
+ * missing; cheap for all of a host. */
 bool store_lookup_find(struct store_lookup *l, struct catalogue *c, const struct uuid *host,
                        const struct uuid *boot, struct proc_id id, bool brief,
                        struct proc_info *out);

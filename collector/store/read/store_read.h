@@ -186,7 +186,7 @@ void store_info_range(const struct store_view *v, int64_t since_ns, int64_t unti
 /* All that is known of an instance, text until the view closes. start 0: the latest of the pid. */
 bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
                 struct proc_info *out);
-/* The command line may be missing: cheap also for all of a host. */
+/* Path and command line may be missing: cheap also for all of a host. */
 bool store_info_brief(const struct store_view *v, size_t host, const struct uuid *boot,
                       struct proc_id id, struct proc_info *out);
 /* Has store_info look for these at once: much cheaper where the head has forgotten them. */

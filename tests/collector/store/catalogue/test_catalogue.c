@@ -106,6 +106,9 @@ static void an_instance_is_found_while_it_lives(void **state)
 static void what_is_known_comes_back(void **state)
 {
     struct proc_info p = proc(7, T0 + S, T0 + 2 * S, "name"), plain;
+    struct uuid host = id_of(1);
+    struct catalogue_ask brief = {
+        .host = &host, .since_ns = T0, .until_ns = T0 + DAY, .brief = true};
     const struct catalogue_rig_rows *r;
 
     p.have |= INFO_PARENT | INFO_SESSION | INFO_EXIT_CODE | INFO_COMMAND_LINE_KNOWN;
@@ -125,6 +128,11 @@ static void what_is_known_comes_back(void **state)
     assert_int_equal(r->at[0].seen_ns, T0 + WINDOW_NS - 1);
     memset(&plain, 0, sizeof plain);
     catalogue_rig_plain(&plain, &p);
+    assert_memory_equal(&r->at[0].info, &plain, sizeof plain);
+    r = catalogue_rig_find(&brief);
+    assert_int_equal(r->n, 1);
+    assert_string_equal(r->at[0].name, "name");
+    assert_string_equal(r->at[0].line, "");
     assert_memory_equal(&r->at[0].info, &plain, sizeof plain);
 }
 

@@ -159,7 +159,7 @@ static void nobody_knows_who_never_was(void **state)
 }
 
 /* Asked for one by one, then all at once. */
-static void in_brief_all_is_known_but_the_command_line(void **state)
+static void in_brief_all_is_known_but_path_and_command_line(void **state)
 {
     struct store_view *other;
     size_t known = 0, lines = 0;
@@ -174,11 +174,12 @@ static void in_brief_all_is_known_but_the_command_line(void **state)
             continue;
         }
         known++;
-        assert_true(str_eq(brief.name, whole.name) && str_eq(brief.image, whole.image));
+        assert_true(str_eq(brief.name, whole.name));
         assert_true(str_eq(brief.user, whole.user) && brief.parent_pid == whole.parent_pid);
         assert_true(brief.create_ns == whole.create_ns && brief.exit_ns == whole.exit_ns);
         assert_true(store_info(x.v, 0, &x.boot, x.at[i].id, &again));
         assert_true(str_eq(again.command_line, whole.command_line) && again.have == whole.have);
+        assert_true(str_eq(again.image, whole.image));
         lines += whole.command_line.n > brief.command_line.n;
     }
     assert_true(known > 100 && lines > 50);
@@ -311,7 +312,7 @@ int main(void)
         T(many_wanted_at_once_are_what_each_is),
         T(a_pid_alone_is_its_latest_instance),
         T(nobody_knows_who_never_was),
-        T(in_brief_all_is_known_but_the_command_line),
+        T(in_brief_all_is_known_but_path_and_command_line),
         T(outside_the_range_is_not_looked_for),
         T(every_instance_of_a_span_is_told_once),
         T(one_pid_can_be_asked_for),
