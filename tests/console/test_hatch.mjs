@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { lossRuns } from '../../collector/console/web/hatch.js';
+import { lossRuns, nearest } from '../../collector/console/web/hatch.js';
 
 const NS = 1000000n;
 const series = (...present) => ({ t0_ms: 1000, step_ns: '1000000000', n: present.length, present });
@@ -19,4 +19,13 @@ test('a host that came later, or has ended, makes no loss of the others', () => 
     const ended = host(1500, { ended: true, connected: false, last_ns: String(1800n * NS) });
     assert.deepEqual(lossRuns(series(1000000, 1000000), [ended]), []);
     assert.equal(lossRuns(series(1000000, 900000), [ended, host(0)])[0].from, 2000);
+});
+
+test('the data nearest to a range without is found, and is no longer than the range', () => {
+    const hosts = [host(5000, { last_ns: String(9000n * NS) }), host(100, { last_ns: String(200n * NS) })];
+    assert.deepEqual(nearest(hosts, 1000, 2000), { from: 100, to: 201 });
+    assert.deepEqual(nearest(hosts, 4000, 4500), { from: 5000, to: 5500 });
+    assert.deepEqual(nearest(hosts.slice(0, 1), 20000, 21000), { from: 8001, to: 9001 });
+    assert.equal(nearest(hosts, 4000, 6000), null);
+    assert.equal(nearest([], 0, 1), null);
 });

@@ -15,11 +15,13 @@
  *   params(extra) → range and host of the state as parameters, and extra      filters(extra) → name and idle too
  *   sameRange(answer) → parameters that ask for the range of an answer, when that moves with the newest data
  *   zoom(from, to)   zoom('back')             the range, with the way back
+ *   offers(answer)   where data is nearest, and the newest: what to offer for a range without
  *   cover(answer)    the footer tells what of this answer arrived; the head how new it is
  *   say(text)        read out by screen readers                    now() → the collector's time, ms */
 import * as api from './api.js';
 import { el, put, text } from './el.js';
 import { ppm, count } from './format.js';
+import { nearest } from './hatch.js';
 import { enable, enabled, help, keys } from './keys.js';
 import { mark, marks, textOf } from './marks.js';
 import { block, busy, retry, sentence } from './panel.js';
@@ -69,6 +71,17 @@ const app = {
         const unit = 10 ** Math.max(-3, Math.floor(Math.log10((to - from) / 2000)));
         const round = (ms) => Math.round(ms / unit) * unit;
         store.set({ t: store.formatTime(round(from), round(to)), live: '' });
+    },
+    offers(answer) {
+        const found = nearest(answer.hosts ?? [], nsMs(answer.since_ns), nsMs(answer.until_ns));
+        const t = found && store.formatTime(found.from, found.to);
+        return [
+            t && { text: `Nearest data: ${rangeText({ t })}`, run: () => store.set({ t, live: '' }) },
+            store.get().t !== '-15m' && {
+                text: 'The newest 15 minutes',
+                run: () => store.set({ t: '-15m', live: '' }),
+            },
+        ].filter(Boolean);
     },
     go(patch) {
         location.hash = store.link(patch);

@@ -3,9 +3,12 @@
  *   lossRuns(series, hosts) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind
  *       joined; ms. What lies in front of a host's first data was not lost
  *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null}     where no host had or has data
- *   stretches(answer) → [{from, until, kind, host, text, ppm, atMost}]     the same of coverage, host by host; ms
- *       kind 'lost', or 'none': not kept, or the host said nothing; host: index into answer.hosts
+ *   stretches(answer) → [{from, until, kind, host, text, ppm, atMost, usual}]     of coverage, host by host; ms
+ *       kind 'lost', or 'none': not kept, or the host said nothing; host: index into answer.hosts; usual: in front of
+ *       its first data, or behind its end
  *   nothings(answer) → those of kind 'none' that all hosts share, with host -1; they are among stretches too
+ *   nearest(hosts, from, to) → {from, to}: where data is closest to a range that has none, no longer than that;
+ *       null: it has some, or there is none
  *   polled(answer) → names of the hosts whose starts and ends are polled
  *   drawLoss(ctx, x, y, w, h, ppm, atMost)           hatch, the denser the less arrived; at least 2 px wide
  *   drawNothing(ctx, x, y, w, h, label)              grey dots, with a label where it fits
@@ -241,14 +244,29 @@ export function stretches(answer) {
             put(c.host, 'none', begin, end, `no data of ${h.name}`);
             continue;
         }
-        put(c.host, 'none', begin, first, `${h.name}: not kept before ${clock(first, 1000)}`);
+        put(c.host, 'none', begin, first, `${h.name}: not kept before ${clock(first, 1000)}`, { usual: true });
         if (h.connected) {
             if (end - last > LATE_MS) put(c.host, 'none', last, end, `${h.name}: no data yet`);
         } else {
-            put(c.host, 'none', last, end, `${h.name}: ${h.ended ? 'ended' : 'silent since'} ${clock(last, 1000)}`);
+            const word = h.ended ? 'ended' : 'silent since';
+            put(c.host, 'none', last, end, `${h.name}: ${word} ${clock(last, 1000)}`, { usual: h.ended });
         }
     }
     return list;
+}
+
+export function nearest(hosts, from, to) {
+    let best = null;
+    for (const h of hosts) {
+        const [first, last] = [nsMs(h.first_ns), nsMs(h.last_ns)];
+        if (!(last >= first)) continue;
+        const away = Math.max(first - to, from - last);
+        if (away <= 0) return null;
+        if (best && best.away <= away) continue;
+        const span = Math.min(to - from, last - first + 1);
+        best = first >= to ? { away, from: first, to: first + span } : { away, from: last + 1 - span, to: last + 1 };
+    }
+    return best && { from: best.from, to: best.to };
 }
 
 export const polled = (answer) => (answer.hosts ?? []).filter((h) => h.polled).map((h) => h.name);

@@ -162,6 +162,7 @@ export function lanesPlot(o) {
     /* What was lost, over `height` px or over the bands it concerns; at least 2 px wide. */
     function hatch(g, losses, height, bandsOf) {
         for (const l of losses) {
+            if (l.usual && !bandsOf && s.d.hosts.length > 1) continue; /* the others are all there */
             const x0 = Math.max(0, xOf(l.from));
             const x1 = Math.min(s.width, Math.max(xOf(l.until), xOf(l.from) + 2));
             if (x1 > x0) {
@@ -266,6 +267,7 @@ export function lanesPlot(o) {
     function note(g) {
         const said = new Set();
         for (const l of s.losses) {
+            if (l.usual && s.group !== 'host' && s.d.hosts.length > 1) continue;
             const x0 = Math.max(0, xOf(l.from));
             const x1 = Math.min(s.width, xOf(l.until));
             const w = g.measureText(l.text).width + 10;

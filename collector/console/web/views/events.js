@@ -290,7 +290,7 @@ function open(root, app) {
             : {
                   text: 'No such events in this range.',
                   offers: [
-                      { text: 'Show the last hour', run: () => app.set({ t: '-1h' }) },
+                      ...app.offers(answer),
                       ...(app.state().kinds
                           ? [{ text: 'Show the usual kinds', run: () => app.set({ kinds: null }) }]
                           : []),

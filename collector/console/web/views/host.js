@@ -65,6 +65,8 @@ function density(d) {
     return { series, groups };
 }
 
+const few = (n, word) => `${count(n)} ${word}${n === 1 ? '' : 's'}`;
+
 function openHost(root, app, name) {
     const link = (view, title) => el('a', { href: app.link(view) }, title);
     const facts = el('div.facts');
@@ -193,7 +195,7 @@ function openHost(root, app, name) {
         const d = answer.lifetimes.density;
         const sum = (list) => list.reduce((a, b) => a + b, 0);
         const polled = answer.hosts[0]?.polled;
-        totals = `${count(sum(d.starts))} starts, ${count(sum(d.ends))} ends`;
+        totals = `${few(sum(d.starts), 'start')}, ${few(sum(d.ends), 'end')}`;
         if (polled) totals += '; shorter than a sample is not seen here';
         lifeDrawing.draw({ ...density(d), hosts: answer.hosts, metric: 'processes', stacked: false, polled });
         lifeNote('');
@@ -270,7 +272,7 @@ function openHost(root, app, name) {
         return answer.hosts.length
             ? {
                   text: `${name} has no processes in this range.`,
-                  offers: [{ text: 'Its newest 15 minutes', run: () => app.set({ t: '-15m', live: '' }) }],
+                  offers: app.offers(answer),
               }
             : {
                   text: `There is no host ${name}.`,

@@ -266,7 +266,7 @@ function open(root, app) {
             ? null
             : {
                   text: 'No host has data in this range.',
-                  offers: [{ text: 'Show the last 15 minutes', run: () => app.set({ t: '-15m' }) }],
+                  offers: app.offers(answer),
               };
 
     async function loadLedger(known) {

@@ -226,7 +226,7 @@ function open(root, app) {
         const offers = [];
         if (state.name) offers.push({ text: 'All names', run: () => app.set({ name: null }) });
         if (state.host) offers.push({ text: 'All hosts', run: () => app.set({ host: null }) });
-        offers.push({ text: 'The newest 15 minutes', run: () => app.set({ t: '-15m', live: '' }) });
+        offers.push(...app.offers(answer));
         const of = [state.name && `named ${state.name}`, state.host && `on ${state.host}`].filter(Boolean).join(' ');
         return { text: `No process ${of} in this range.`.replace('  ', ' '), offers };
     };

@@ -352,7 +352,7 @@ function open(root, app) {
                           ? 'No process of this host and name lived in this range.'
                           : 'Nothing is known of this range.',
                   offers: [
-                      { text: 'Show the last 15 minutes', run: () => app.set({ t: '-15m' }) },
+                      ...app.offers(answer),
                       ...(app.state().name ? [{ text: 'Show all names', run: () => app.set({ name: null }) }] : []),
                       ...(app.state().host ? [{ text: 'Show all hosts', run: () => app.set({ host: null }) }] : []),
                   ],
