@@ -35,7 +35,7 @@
 #define PATHS_MAX   34u /* routes, the page, anything else */
 #define MAY_ASK     (NET_QUERY | NET_ADMIN)
 
-static const unsigned codes[] = {200, 304, 400, 403, 404, 406, 429, 500, 503, 504};
+static const unsigned codes[] = {200, 304, 400, 401, 403, 404, 406, 429, 500, 503, 504};
 #define CODES (sizeof codes / sizeof *codes)
 
 /* An answer that is kept: a series of a range that is sealed whole. Ten people with one link cost

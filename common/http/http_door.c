@@ -245,6 +245,11 @@ static void answer_login(struct http_door *d, struct http_server_call *call,
                                                          .text = {text, strlen(text)}});
 }
 
+static void session_ended(void *ctx, const struct net_identity *who, const char *reason)
+{
+    door_note(ctx, HTTP_DOOR_END, who, reason, NULL);
+}
+
 static void on_login(void *ctx, struct http_server_call *call)
 {
     struct http_door *d = ctx;
@@ -277,13 +282,11 @@ static void on_login(void *ctx, struct http_server_call *call)
         return;
     }
     (void)snprintf(login.who.address, sizeof login.who.address, "%s", http_server_address(call));
+    if (login.replaces) {
+        session_ended(d, &login.replaced, "a newer session took its place");
+    }
     door_note(d, HTTP_DOOR_SESSION, &login.who, "login", call_user(d, call));
     answer_login(d, call, &login);
-}
-
-static void session_ended(void *ctx, const struct net_identity *who, const char *reason)
-{
-    door_note(ctx, HTTP_DOOR_END, who, reason, NULL);
 }
 
 static const char *session_kept(void *ctx, const struct net_identity *who)

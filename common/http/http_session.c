@@ -260,6 +260,8 @@ static enum err session_make(struct http_session_table *t, const struct net_iden
         e = secret_make(out->key, s.key);
     }
     if (!e) {
+        out->replaces = at->id != 0;
+        out->replaced = at->who;
         session_put(t, at, &s);
         out->who = *who;
         out->until_ns = s.until_ns;
@@ -490,7 +492,8 @@ static const char *token_option(struct session *s, struct str word, bool scopes)
     char text[CLK_TEXT];
 
     if (word.n > 6 && memcmp(word.p, "scope=", 6) == 0) {
-        return !scopes ? "scopes work where the collector itself answers: console.tokens"
+        return !scopes           ? "scopes work where the collector itself answers: console.tokens"
+               : s->who.scope[0] ? "a token has one scope"
                : word_copy(s->who.scope, sizeof s->who.scope, (struct str){word.p + 6, word.n - 6})
                    ? NULL
                    : "the scope is too long";
@@ -525,8 +528,14 @@ static const char *token_parse(struct session *s, struct str line, bool scopes)
     return wrong;
 }
 
+/* Errors: ERR_EXISTS (another line has the same), ERR_FULL */
 static enum err token_add(struct http_session_table *t, const struct session *s)
 {
+    for (size_t i = 0; i < HTTP_SESSION_MAX; i++) {
+        if (t->sessions[i].token && secret_is(t->sessions[i].key, s->key)) {
+            return ERR_EXISTS;
+        }
+    }
     for (size_t i = 0; i < HTTP_SESSION_MAX; i++) {
         if (!t->sessions[i].id) {
             session_put(t, &t->sessions[i], s);
@@ -545,6 +554,7 @@ enum err http_session_tokens(struct http_session_table *t, struct str text, bool
         struct session s = {.token = true, .until_ns = INT64_MAX, .who = {.roles = NET_QUERY}};
         struct str look = line, first = word_next(&look);
         const char *wrong = NULL;
+        enum err e;
 
         text.p += line.n + (end ? 1 : 0);
         text.n -= line.n + (end ? 1 : 0);
@@ -555,9 +565,13 @@ enum err http_session_tokens(struct http_session_table *t, struct str text, bool
         if (wrong) {
             return errmsg_set(why, ERR_INVALID, "line %u: %s", at, wrong);
         }
-        if (token_add(t, &s)) {
-            return errmsg_set(why, ERR_FULL, "line %u: there are %u tokens already", at,
-                              HTTP_SESSION_MAX);
+        e = token_add(t, &s);
+        if (e == ERR_EXISTS) {
+            return errmsg_set(why, ERR_INVALID,
+                              "line %u: its token stands in a line before: each has its own", at);
+        }
+        if (e) {
+            return errmsg_set(why, e, "line %u: there are %u tokens already", at, HTTP_SESSION_MAX);
         }
     }
     return ERR_OK;

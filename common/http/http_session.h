@@ -55,6 +55,8 @@ struct http_session_login {
     char cookie[HTTP_SESSION_TEXT], key[HTTP_SESSION_TEXT];
     struct net_identity who;
     int64_t until_ns; /* UTC: it lives no longer */
+    bool replaces;    /* there was no other place than that of a session of `replaced` */
+    struct net_identity replaced;
 };
 
 /* Uses the ticket up. address: of the one who has it, borrowed. Errors: ERR_ACCESS (no such
@@ -103,7 +105,8 @@ size_t http_session_count(const struct http_session_table *t); /* sessions, with
 /* -- tokens -- */
 
 /* Adds the tokens of a file's text: lines of `NAME TOKEN [scope=GLOB] [until=TIME]`, `#` begins a
- * comment. Each becomes a holder of role query. scopes: whether a scope may be given.
+ * comment; no token stands in two lines. Each becomes a holder of role query. scopes: whether a
+ * scope may be given.
  * Errors: ERR_INVALID (why names line and reason), ERR_FULL, ERR_NOMEM */
 NODISCARD enum err http_session_tokens(struct http_session_table *t, struct str text, bool scopes,
                                        struct errmsg *why);

@@ -390,6 +390,22 @@ static void a_login_is_one_json_object_and_short(void **state)
     desk_close(&d);
 }
 
+static void a_session_that_makes_room_for_another_is_noted(void **state)
+{
+    char headers[300];
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (unsigned i = 0; i < HTTP_SESSION_SAME; i++) {
+        log_in(&d, headers);
+    }
+    assert_null(strstr(d.notes, "end "));
+    log_in(&d, headers);
+    assert_says(d.notes, "end oper\"ator  a newer session took its place \n");
+    desk_close(&d);
+}
+
 static void of_a_session_four_are_asked_and_the_others_wait(void **state)
 {
     int fds[HTTP_DOOR_WAITING + HTTP_SESSION_AT_ONCE];
@@ -794,6 +810,7 @@ int main(void)
         cmocka_unit_test(another_site_is_refused),
         cmocka_unit_test(behind_a_proxy_the_cookie_is_for_its_name_and_tls),
         cmocka_unit_test(a_login_is_one_json_object_and_short),
+        cmocka_unit_test(a_session_that_makes_room_for_another_is_noted),
         cmocka_unit_test(of_a_session_four_are_asked_and_the_others_wait),
         cmocka_unit_test(a_session_that_is_not_wanted_any_more_ends_within_a_second),
         cmocka_unit_test(a_stream_is_a_question_asked_again_with_the_cursor),

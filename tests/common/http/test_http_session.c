@@ -254,6 +254,9 @@ static void of_one_certificate_the_oldest_go_first(void **state)
     for (unsigned i = 1; i <= HTTP_SESSION_SAME; i++) {
         last = log_in(t, 1, BEGIN_NS + i);
     }
+    assert_false(first.replaces);
+    assert_true(last.replaces);
+    assert_string_equal(last.replaced.name, "holder-1");
     assert_err(enter(t, first.cookie, first.key, "", BEGIN_NS + CLK_S, NULL), ERR_ACCESS);
     assert_ok(enter(t, last.cookie, last.key, "", BEGIN_NS + CLK_S, NULL));
     assert_ok(enter(t, other.cookie, other.key, "", BEGIN_NS + CLK_S, NULL));
@@ -306,6 +309,9 @@ static void a_file_of_tokens_is_read(void **state)
         {"grafana\n", false, ERR_INVALID, "openssl"},
         {"grafana 0123456789abcdef0123456789abcdef until=soon\n", false, ERR_INVALID, "until=TIME"},
         {"grafana 0123456789abcdef0123456789abcdef x\n", false, ERR_INVALID, "until=TIME"},
+        {"a 0123456789abcdef0123456789abcdef scope=a scope=b\n", true, ERR_INVALID, "one scope"},
+        {"a 0123456789abcdef0123456789abcdef scope=a\nb 0123456789abcdef0123456789abcdef\n", true,
+         ERR_INVALID, "line 2: its token stands in a line before"},
         {"a-name-that-is-so-long-that-nobody-would-want-to-read-it-in-any-log-at-all 0123\n", false,
          ERR_INVALID, "name"},
     };
