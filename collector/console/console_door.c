@@ -129,8 +129,9 @@ static void on_ticket(void *ctx, struct rpc_call *call)
     if (d->conf.url[0]) {
         (void)snprintf(link, sizeof link, "%s/#ticket=%s", d->conf.url, ticket);
     } else {
-        (void)snprintf(link, sizeof link, "http://127.0.0.1:%u/#ticket=%s", http_door_port(http),
-                       ticket);
+        (void)snprintf(link, sizeof link, "http://%.*s:%u/#ticket=%s",
+                       (int)(strrchr(d->conf.address, ':') - d->conf.address), d->conf.address,
+                       http_door_port(http), ticket);
     }
     answer_link(call, link);
 }

@@ -169,6 +169,10 @@ with Fleet() as fleet:
                  r'console asked peer=127.0.0.1 name=scoped scope=web-\* reason="/api/v1/top\?host=db-1"'):
         ensure("logged: %s" % line, re.search(line, log), log[-3000:])
     ensure("no secret is logged", not any(t in log for t in TOKENS.values()) and "ticket=" not in log)
+    fleet.stop(fleet.collector)
+    fleet.start_collector(listen__console="127.0.0.2:0")
+    link = fleet.cli("console", "--direct", "--no-open")[1]
+    ensure("links lead to the address that is listened on", link.startswith("http://127.0.0.2:%s/#" % fleet.ports["console"]), link)
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if not program or not shutil.which("openssl"):
         print("nginx's part is skipped: nginx or openssl is not installed")
