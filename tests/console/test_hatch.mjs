@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { lossRuns, nearest } from '../../collector/console/web/hatch.js';
+import { holes, lossRuns, nearest } from '../../collector/console/web/hatch.js';
 
 const NS = 1000000n;
 const series = (...present) => ({ t0_ms: 1000, step_ns: '1000000000', n: present.length, present });
@@ -28,4 +28,13 @@ test('the data nearest to a range without is found, and is no longer than the ra
     assert.deepEqual(nearest(hosts.slice(0, 1), 20000, 21000), { from: 8001, to: 9001 });
     assert.equal(nearest(hosts, 4000, 6000), null);
     assert.equal(nearest([], 0, 1), null);
+});
+
+test('where no agent ran and nothing was lost is not measured, between two samples is not', () => {
+    const within = (hosts_in, step_ns) =>
+        holes({ t0_ms: 0, step_ns, n: 9, present: Array(9).fill(1000000), hosts_in }, [host(0)]).within;
+    const ran = within([1, 0, 0, 0, 1, 0, 1, 1, 1], '2000000000');
+    assert.deepEqual(ran, [{ from: 2000, until: 8000, text: 'not measured' }]);
+    assert.deepEqual(within([1, 0, 0, 0, 1, 0, 1, 1, 1], '1000000000'), []);
+    assert.deepEqual(within(undefined, '2000000000'), []);
 });

@@ -2,7 +2,8 @@
  *
  *   lossRuns(series, hosts) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind
  *       joined; ms. What lies in front of a host's first data was not lost
- *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null}     where no host had or has data
+ *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null, within: [{from, until, text}]}
+ *       where no host had or has data; within: nothing was lost, and no agent ran
  *   stretches(answer) → [{from, until, kind, host, text, ppm, atMost, usual}]     of coverage, host by host; ms
  *       kind 'lost', or 'none': not kept, or the host said nothing; host: index into answer.hosts; usual: in front of
  *       its first data, or behind its end
@@ -63,6 +64,20 @@ export function lossRuns(series, hosts = []) {
     return runs;
 }
 
+/* Between first and last data. A bucket alone may lie between two samples. */
+function unmeasured(series, from, to) {
+    const step = Number(series.step_ns) / 1e6;
+    const runs = [];
+    for (let i = 0; series.hosts_in && i < series.n; i++) {
+        const at = series.t0_ms + i * step;
+        if (series.hosts_in[i] !== 0 || series.present[i] < FULL || at < from || at + step > to) continue;
+        const last = runs[runs.length - 1];
+        if (last && Math.abs(last.until - at) < step / 2) last.until = at + step;
+        else runs.push({ from: at, until: at + step, text: 'not measured' });
+    }
+    return runs.filter((r) => r.until - r.from >= Math.max(LATE_MS, 1.5 * step));
+}
+
 export function holes(series, hosts) {
     const asked = hosts.filter((h) => !h.forgotten);
     const step = Number(series.step_ns) / 1e6;
@@ -78,6 +93,7 @@ export function holes(series, hosts) {
             last < to && last > 0
                 ? { from: Math.max(last, from), text: `${ended ? 'ended' : 'silent since'} ${clock(last, 1000)}` }
                 : null,
+        within: unmeasured(series, first || from, Math.min(last || to, to - LATE_MS)),
     };
 }
 

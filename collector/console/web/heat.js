@@ -106,6 +106,8 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
             ];
             if (to > from) drawLoss(ctx, X(from), 0, X(to) - X(from), high, run.ppm, run.atMost);
         }
+        for (const none of hole.within)
+            drawNothing(ctx, X(none.from), 0, X(none.until) - X(none.from), high, none.text);
         if (hole.before) drawNothing(ctx, LEFT, 0, X(hole.before.until) - LEFT, high, hole.before.text);
         if (hole.after)
             drawNothing(ctx, X(hole.after.from), 0, X(range()[1]) - X(hole.after.from), high, hole.after.text);

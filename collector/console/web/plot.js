@@ -329,6 +329,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
             const [a, b] = [Math.max(where.x, g.toDomXCoord(from)), Math.min(where.x + where.w, g.toDomXCoord(to))];
             drawNothing(ctx, a, where.y, b - a, where.h, what);
         };
+        for (const none of hole.within) nothing(none.from, none.until, none.text);
         if (hole.before) nothing(range()[0], hole.before.until, hole.before.text);
         if (hole.after) nothing(hole.after.from, range()[1], hole.after.text);
         ctx.restore();

@@ -3,7 +3,7 @@
 import { ofName, REST, theme } from '../colour.js';
 import { el, put } from '../el.js';
 import { count, NONE } from '../format.js';
-import { lossRuns, nothings, polled, stretches } from '../hatch.js';
+import { holes, lossRuns, nothings, polled, stretches } from '../hatch.js';
 import { keys } from '../keys.js';
 import { ancestors, END_INFERRED, EXACT, load, START_UNKNOWN } from '../lanes.js';
 import { lanesPlot } from '../lanes_plot.js';
@@ -95,7 +95,8 @@ function seriesOf(answer) {
         })),
         losses: lossRuns(answer.series, answer.hosts)
             .map((r) => ({ ...r, until: r.to, kind: 'lost', host: -1 }))
-            .concat(nothings(answer)),
+            .concat(nothings(answer))
+            .concat(holes(answer.series, answer.hosts).within.map((n) => ({ ...n, kind: 'none', host: -1 }))),
     };
 }
 
