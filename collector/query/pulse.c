@@ -91,8 +91,7 @@ static uint16_t small_put(int64_t v)
         v = clk_add(v, INT64_C(1) << (shift - 1));
         shift += v >> shift >= 1 << MANTISSA;
     }
-    return shift > 30 ? (uint16_t)(30u << MANTISSA | 0x7ff)
-                      : (uint16_t)(shift << MANTISSA | v >> shift);
+    return (uint16_t)(shift > 30 ? 30u << MANTISSA | 0x7ff : shift << MANTISSA | v >> shift);
 }
 
 static int64_t small_get(uint16_t s)
