@@ -52,7 +52,8 @@ export function lossRuns(series, hosts = []) {
         const ppm = series.present[i];
         if (ppm === null || ppm >= FULL || (series.hosts_in?.[i] === 0 && ppm === undefined)) continue;
         const from = series.t0_ms + i * step;
-        if (ppm >= most(asked, from, from + step) - ROUNDED) continue;
+        const could = most(asked, from, from + step);
+        if (could < FULL && ppm >= could - ROUNDED) continue;
         const last = runs[runs.length - 1];
         if (last && Math.abs(last.to - from) < step / 2 && levelOf(last.ppm) === levelOf(ppm)) {
             last.to = from + step;
