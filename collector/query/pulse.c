@@ -41,7 +41,7 @@ struct pulse_host {
     int64_t newest;           /* number of its newest slot */
     int64_t wall_ns, mono_ns; /* of the newest tick; 0: none yet */
     int64_t period_ns;        /* 0: not known */
-    uint64_t set;             /* of the processes at that tick */
+    uint64_t set;             /* of the processes with a CPU time at that tick; 0: none */
     int64_t cpu_ns;           /* their CPU times together */
     struct packed at[PULSE_SLOTS];
 };
@@ -279,9 +279,14 @@ static const int64_t *values_take(const struct batch_column *c, const struct bat
 static void ticks_add_cpu(struct tick *t, const struct batch_run *r, const int64_t *cpu,
                           const int64_t *before)
 {
+    uint64_t who = (r->id.start ^ (uint64_t)r->id.pid << 32) * UINT64_C(0x9e3779b97f4a7c15);
+
+    who ^= who >> 29;
+    who *= UINT64_C(0xbf58476d1ce4e5b9);
     for (uint32_t i = 0; i < r->n_ticks; i++) {
         int64_t base = i ? cpu[i - 1] : before ? *before : r->fresh ? 0 : cpu[0];
 
+        t[i].set += who;
         t[i].cpu_ns = clk_add(t[i].cpu_ns, cpu[i]);
         t[i].grew_ns = clk_add(t[i].grew_ns, cpu[i] > base ? clk_sub(cpu[i], base) : 0);
     }
@@ -289,12 +294,7 @@ static void ticks_add_cpu(struct tick *t, const struct batch_run *r, const int64
 
 static void ticks_add_run(struct tick *t, const struct batch_run *r, const int64_t *memory)
 {
-    uint64_t who = (r->id.start ^ (uint64_t)r->id.pid << 32) * UINT64_C(0x9e3779b97f4a7c15);
-
-    who ^= who >> 29;
-    who *= UINT64_C(0xbf58476d1ce4e5b9);
     for (uint32_t i = 0; i < r->n_ticks; i++) {
-        t[i].set += who;
         t[i].processes++;
         t[i].memory = clk_add(t[i].memory, memory ? memory[i] : 0);
     }
@@ -399,7 +399,7 @@ static void parts_fill(struct parts *x, const struct pulse *p, const struct puls
         part->ticks++;
         part->memory = clk_add(part->memory, t->memory);
         part->processes += t->processes;
-        if (i || (follows && t->set == h->set)) {
+        if (t->set && (i || (follows && t->set == h->set))) {
             int64_t grew = i ? t->grew_ns : clk_sub(t->cpu_ns, h->cpu_ns);
 
             part->cpu_ns = clk_add(part->cpu_ns, grew > 0 ? grew : 0);

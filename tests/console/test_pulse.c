@@ -136,6 +136,26 @@ static void starts_and_ends_inside_a_batch_count(void **state)
     pulse_destroy(p);
 }
 
+static void a_tick_without_cpu_times_does_not_make_the_next_one_a_life_of_them(void **state)
+{
+    static const uint8_t memory = M_WORKING_SET_SIZE;
+    static const int64_t some[] = {100 * MIB};
+    struct pulse *p = pulse_make(10);
+    struct lab *l = lab_open(pulse_stored, p);
+
+    (void)state;
+    lab_begin(l, 1, 1, 1);
+    lab_tick(l, 40);
+    for (uint32_t pid = 0; pid < 3; pid++) {
+        lab_run(l, pid, pid, 0, 1, false, 1, &memory, some);
+    }
+    lab_put(l);
+    put(l, 1, 2, 41, 10);
+    assert_int_equal(at(p, 1, 40).cpu_permille, 600);
+    lab_close(l);
+    pulse_destroy(p);
+}
+
 static void a_change_of_processes_between_batches_is_no_figure(void **state)
 {
     static const uint8_t cpu = M_CPU_TIME;
@@ -367,6 +387,7 @@ int main(void)
         cmocka_unit_test(a_slot_is_the_same_however_its_batches_are_cut_and_come),
         cmocka_unit_test(what_did_not_come_is_not_delivered_and_not_guessed),
         cmocka_unit_test(starts_and_ends_inside_a_batch_count),
+        cmocka_unit_test(a_tick_without_cpu_times_does_not_make_the_next_one_a_life_of_them),
         cmocka_unit_test(a_change_of_processes_between_batches_is_no_figure),
         cmocka_unit_test(stamps_and_counters_of_any_size_cost_nothing),
         cmocka_unit_test(two_hours_are_kept),
