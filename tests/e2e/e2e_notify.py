@@ -133,8 +133,9 @@ def collector(fleet):
 
     manager = Manager(fleet.path("collector.notify"), look)
     process = with_env(manager.env(), fleet.start_collector)
-    fleet.wait_for("who answers questions to stand back", lambda: {"http", "query"} <= set(standing_back(process)))
-    check("nobody on the way of a batch does", standing_back(process), ["http", "query"])
+    answering = ["console", "http", "query"]
+    fleet.wait_for("who answers questions to stand back", lambda: set(answering) <= set(standing_back(process)))
+    check("nobody on the way of a batch does", standing_back(process), answering)
     parts = ("store", "feed", "polls", "http", "trust", "events")  # events: the listener's own thread
     watched(fleet, manager, process, *parts)
     ensure("at READY=1 every port answers", manager.seen and all(manager.seen.values()), manager.seen)

@@ -21,7 +21,7 @@ const SIDES = ['a', 'b'];
 /* Both lines from their beginnings: A as it is, B dashed; what did not arrive of A is hatched above, of B below. */
 function lines(g, at, { sides, most }) {
     const room = at.bottom - at.top - 4;
-    sides.forEach(({ series, values, nones, known }, k) => {
+    sides.forEach(({ series, hosts, values, nones, known }, k) => {
         const step = Number(series.step_ns) / 1e6;
         const begin = series.t0_ms - series.from;
         const y = (v) => at.bottom - (v / (most || 1)) * room;
@@ -40,7 +40,7 @@ function lines(g, at, { sides, most }) {
         g.setLineDash([]);
         const top = k ? at.top + room / 2 : at.top;
         const [first, last] = [at.x(known.from - series.from), at.x(known.to - series.from)];
-        for (const r of lossRuns(series)) {
+        for (const r of lossRuns(series, hosts)) {
             const x0 = Math.max(first, at.x(r.from - series.from));
             const x1 = Math.min(last, at.x(r.to - series.from));
             if (x1 > x0) drawLoss(g, x0, top, x1 - x0, room / 2, r.ppm, r.atMost);
@@ -251,7 +251,7 @@ function open(root, app) {
             if (n.late) known.to = n.from;
             else known.from = n.until;
         }
-        return { series: { ...series, from: m.from }, values, nones, known };
+        return { series: { ...series, from: m.from }, hosts: answer.hosts, values, nones, known };
     }
 
     async function update(changed) {

@@ -318,7 +318,7 @@ function open(root, app) {
             (answer) => {
                 const d = answer.lifetimes.density;
                 const series = { ...d, step_ns: d.step_ms * 1e6, at_most: answer.coverage?.at_most };
-                const losses = lossRuns(series).map((r) => ({ ...r, until: r.to, kind: 'lost' }));
+                const losses = lossRuns(series, answer.hosts).map((r) => ({ ...r, until: r.to, kind: 'lost' }));
                 range = { from: nsMs(answer.since_ns), until: nsMs(answer.until_ns) };
                 picture.show({ density: d, losses: losses.concat(nothings(answer)), marks: answer.marks, ...range });
             },
