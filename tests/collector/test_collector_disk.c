@@ -178,7 +178,9 @@ static void sealing_says_what_mends_it_and_goes_on_by_itself(void **state)
         fio_fault_fail(f, FIO_RENAME, -1, ERR_OK, false);
         assert_ok(store_seal_now(rig.store, INT64_MAX));
         wait_for("sealing_works");
+        pulse_stop(c.pulse);
         rig_close(&rig);
+        pulse_destroy(c.pulse);
         collector_conf_fini(&conf);
         rig_fini(&rig);
         fio_fault_destroy(f);
