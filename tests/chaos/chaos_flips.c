@@ -263,7 +263,7 @@ static void say_all(struct answer *a, const struct ask *ask, const struct wire_a
 
         say_value(s, 0, ev->info.name.n > 0, text_hash(ev->info.name));
     }
-    for (size_t i = 0; i < w->n_coverage; i++) {
+    for (size_t i = 0; ask->kind == QUERY_COVERAGE && i < w->n_coverage; i++) { /* a sum */
         const struct wire_coverage *c = &w->coverage[i];
         struct said *s = say(a, mix(QUERY_COVERAGE, hash_bytes(w->hosts[c->host].id.b, 16, 1)));
 
