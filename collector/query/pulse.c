@@ -17,9 +17,9 @@
 #include "common/os/os.h"
 
 #define SLOT_MS      30000u
-#define PERIOD_MAX   (600 * CLK_S) /* between ticks */
-#define CPU_MAX      4294967295.0  /* permille */
-#define NO_CPU       UINT16_MAX
+#define PERIOD_MAX   (600 * CLK_S)  /* between ticks */
+#define CPU_MAX      4294967295.0   /* permille */
+#define UNKNOWN      UINT16_MAX     /* a small float that is none */
 #define AHEAD_NS     (7200 * CLK_S) /* a clock that is further ahead is not believed */
 #define MANTISSA     11u
 #define MINUTE_NS    (60 * CLK_S)
@@ -31,7 +31,7 @@
 /* One slot of one host. */
 struct packed {
     uint16_t covered; /* ms of it that arrived, and 1; 0: nothing is known */
-    uint16_t cpu;     /* small floats, as the next; NO_CPU */
+    uint16_t cpu;     /* small float, or UNKNOWN, as the next */
     uint16_t memory;  /* KiB */
     uint16_t processes;
 };
@@ -51,13 +51,14 @@ struct tick {
     uint64_t set;
     int64_t cpu_ns, grew_ns, memory;
     uint32_t processes;
+    bool has_memory;
 };
 
 /* What a batch adds to one slot. */
 struct part {
     int64_t cpu_ns, cpu_of_ns; /* CPU time, measured over so long */
     int64_t memory, processes; /* sums over ticks */
-    uint32_t ticks, covered_ms;
+    uint32_t ticks, memory_ticks, covered_ms;
 };
 
 struct pulse {
@@ -228,7 +229,7 @@ static void slot_join(struct packed *s, const struct part *x)
     bool fresh = !s->covered;
 
     if (fresh) {
-        *s = (struct packed){.cpu = NO_CPU};
+        *s = (struct packed){.cpu = UNKNOWN, .memory = UNKNOWN};
     }
     s->covered = (uint16_t)(all + 1);
     if (!x->ticks) {
@@ -236,20 +237,21 @@ static void slot_join(struct packed *s, const struct part *x)
     }
     had = had ? had : 1;
     more = more ? more : 1;
-    if (fresh || !s->processes) { /* nothing but time so far */
-        s->memory = small_put(x->memory / 1024 / x->ticks);
-        s->processes = processes_of(x);
-    } else {
-        s->memory =
-            small_put(weighed(small_get(s->memory), had, x->memory / 1024 / x->ticks, more));
-        s->processes = (uint16_t)weighed(s->processes, had, processes_of(x), more);
+    s->processes = fresh || !s->processes /* nothing but time so far */
+                       ? processes_of(x)
+                       : (uint16_t)weighed(s->processes, had, processes_of(x), more);
+    if (x->memory_ticks) {
+        int64_t kib = x->memory / 1024 / x->memory_ticks;
+
+        s->memory = s->memory == UNKNOWN ? small_put(kib)
+                                         : small_put(weighed(small_get(s->memory), had, kib, more));
     }
     if (x->cpu_of_ns > 0) {
         double share = (double)x->cpu_ns * 1000 / (double)x->cpu_of_ns;
         int64_t permille = (int64_t)((share < CPU_MAX ? share : CPU_MAX) + 0.5);
 
-        s->cpu = s->cpu == NO_CPU ? small_put(permille)
-                                  : small_put(weighed(small_get(s->cpu), had, permille, more));
+        s->cpu = s->cpu == UNKNOWN ? small_put(permille)
+                                   : small_put(weighed(small_get(s->cpu), had, permille, more));
     }
 }
 
@@ -297,6 +299,7 @@ static void ticks_add_run(struct tick *t, const struct batch_run *r, const int64
     for (uint32_t i = 0; i < r->n_ticks; i++) {
         t[i].processes++;
         t[i].memory = clk_add(t[i].memory, memory ? memory[i] : 0);
+        t[i].has_memory |= memory != NULL;
     }
 }
 
@@ -398,6 +401,7 @@ static void parts_fill(struct parts *x, const struct pulse *p, const struct puls
         }
         part->ticks++;
         part->memory = clk_add(part->memory, t->memory);
+        part->memory_ticks += t->has_memory;
         part->processes += t->processes;
         if (t->set && (i || (follows && t->set == h->set))) {
             int64_t grew = i ? t->grew_ns : clk_sub(t->cpu_ns, h->cpu_ns);
@@ -472,6 +476,7 @@ struct minutes {
     size_t n_newest;
     struct {
         int64_t cpu_ns, memory;
+        bool has_memory;
         uint64_t count, ticks; /* samples of all processes; of the one that has most */
     } at[MINUTES];
 };
@@ -534,6 +539,7 @@ static enum err minutes_add(void *ctx, const struct store_cell_row *row)
     m->at[i].cpu_ns = clk_add(m->at[i].cpu_ns, grew);
     if (memory && memory->count) {
         m->at[i].memory = clk_add(m->at[i].memory, memory->sum);
+        m->at[i].has_memory = true;
     }
     if (n) {
         n->samples = any->count + (n->minute == i ? n->samples : 0);
@@ -562,6 +568,7 @@ static void minutes_keep(struct pulse *p, const struct minutes *m, const struct 
                          .memory = ticks ? m->at[i].memory / (int64_t)ticks : 0,
                          .processes = ticks ? (int64_t)(m->at[i].count / ticks) : 0,
                          .ticks = 1,
+                         .memory_ticks = m->at[i].has_memory,
                          .covered_ms = (uint32_t)((double)SLOT_MS * (double)ticks / (double)full)};
 
         for (unsigned half = 0; ticks && half < 2; half++) {
@@ -712,9 +719,10 @@ bool pulse_read(struct pulse *p, const struct uuid *host, int64_t first_ns, size
         out[i] = (struct pulse_slot){
             .there = true,
             .delivered = (uint32_t)((s->covered - 1u) * UINT64_C(1000000) / SLOT_MS),
-            .has_cpu = s->cpu != NO_CPU,
-            .cpu_permille = s->cpu != NO_CPU ? small_get(s->cpu) : 0,
-            .memory = small_get(s->memory) * 1024,
+            .has_cpu = s->cpu != UNKNOWN,
+            .cpu_permille = s->cpu != UNKNOWN ? small_get(s->cpu) : 0,
+            .has_memory = s->memory != UNKNOWN,
+            .memory = s->memory != UNKNOWN ? small_get(s->memory) * 1024 : 0,
             .processes = s->processes};
     }
     os_mutex_unlock(p->lock);

@@ -35,9 +35,9 @@ void pulse_stop(struct pulse *p); /* the thread, before the store closes; again,
 
 /* One slot as it is now. */
 struct pulse_slot {
-    bool there;           /* anything is known of it */
-    uint32_t delivered;   /* of its time, ppm */
-    bool has_cpu;         /* */
+    bool there;         /* anything is known of it */
+    uint32_t delivered; /* of its time, ppm */
+    bool has_cpu, has_memory;
     int64_t cpu_permille; /* of one processor, all processes together */
     int64_t memory;       /* working sets, bytes */
     uint32_t processes;

@@ -95,7 +95,7 @@ static enum err pulse_columns(struct pulsed *x, struct wire_series_column *c)
         for (uint32_t b = 0; b < n; b++) {
             const struct pulse_slot *s = &x->slots[b];
 
-            if (s->there && (!cpu || s->has_cpu)) {
+            if (s->there && (cpu ? s->has_cpu : s->has_memory)) {
                 c[i].have[b / 8] |= (uint8_t)(1u << b % 8);
                 c[i].avg[b] = cpu ? s->cpu_permille : s->memory;
             }

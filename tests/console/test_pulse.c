@@ -58,7 +58,7 @@ static void expect(struct pulse *p, double second, uint32_t delivered, int64_t c
 {
     struct pulse_slot s = at(p, 1, second);
 
-    assert_true(s.there && s.has_cpu);
+    assert_true(s.there && s.has_cpu && s.has_memory);
     assert_int_equal(s.delivered, delivered);
     assert_int_equal(s.cpu_permille, cpu_permille);
     assert_int_equal(s.memory, 200 * MIB);
@@ -132,6 +132,7 @@ static void starts_and_ends_inside_a_batch_count(void **state)
     lab_run(l, 6, 6, 1, 2, true, 1, &cpu, short_life); /* 0 to 300 to 600 ms, over 3 s in all */
     lab_put(l);
     assert_int_equal(at(p, 1, 40).cpu_permille, 200);
+    assert_false(at(p, 1, 40).has_memory); /* it was not measured */
     lab_close(l);
     pulse_destroy(p);
 }
