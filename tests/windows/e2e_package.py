@@ -14,7 +14,8 @@ from prefix import WINESERVER, Prefix, windows  # noqa: E402
 
 FILES = ["README.txt", "agent.md", "agent.sample.yaml", "install.cmd", "metrics-windows.md", "procfleet-agent.exe",
          "procfleet.exe", "uninstall.cmd", "windows.md"]
-LICENCES = ["jansson", "libmicrohttpd", "libyaml", "mbedtls", "mingw-w64", "nng", "procfleet", "protobuf-c", "uthash", "xxhash", "zstd"]
+LICENCES = ["jansson", "libmicrohttpd", "libyaml", "mbedtls", "mingw-w64", "nng", "procfleet", "protobuf-c", "uthash", "xxhash",
+            "zstd"]
 
 
 def pack(out):
