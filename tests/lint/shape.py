@@ -17,12 +17,12 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
     "collector/clickhouse", "collector/console", "collector/lab", "collector/rules", "collector/notify", "collector/forward",
     "common/lab", "common/expr", "common/http", "agent/forward", "agent/inventory", "agent/control", "agent/own", "agent/record",
     "agent/clr", "agent/etl"))
-NEW_TESTS = ("tests/console/", "tests/common/http/") # of these rooms
+NEW_TESTS = ("tests/console/", "tests/common/http/", "tests/agent/clr/", "tests/agent/etl/") # of these rooms
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
-    "product lines": (147500, 118000), # 143,000 until the console's questions and its commands came
-    "test lines": (115000, 95000),
+    "product lines": (154000, 118000), # room for what event tracing tells, and for the Windows review
+    "test lines": (121000, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (57.6, 40), # 56.8 until the doors of the console, whose parts have tests of their own
     "external functions that do not begin with their file's name, %": (0.5, 0),
