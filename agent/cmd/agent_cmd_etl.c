@@ -13,12 +13,14 @@ static const struct {
     {&info_opts, etl_info_run},           {&summary_opts, etl_summary_run},
     {&processes_opts, etl_processes_run}, {&threads_opts, etl_threads_run},
     {&events_opts, etl_events_run},       {&processes_top_opts, etl_processes_top_run},
+    {&layouts_opts, etl_layouts_run},
 };
 
 #define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
 
 static const struct opt_command *const subs[SUBCOMMANDS] = {
-    &info_opts, &summary_opts, &processes_opts, &threads_opts, &events_opts, &processes_top_opts,
+    &info_opts,   &summary_opts,       &processes_opts, &threads_opts,
+    &events_opts, &processes_top_opts, &layouts_opts,
 };
 
 static const char examples[] =
@@ -58,7 +60,7 @@ static int judge(struct etl_job *job)
 
 static int run(size_t i, int argc, char **argv)
 {
-    struct etl_job job = {.stopped = agent_cmd_stopped};
+    struct etl_job job = {.stopped = agent_cmd_stopped, .no_files = !subcommands[i].opts->operands};
     struct errmsg why = {""};
     struct opt_args *args;
     enum err e;

@@ -4,11 +4,15 @@
  * P = pointer of the record, w = UTF-16 text with terminator.
  *   header 0        always the first record: sizes, counts, LoggerName and LogFileName as pointers
  *                   of no meaning, TIME_ZONE_INFORMATION (172 bytes), padding, times; then w
- * session name, w file name extension 5, 32 the kernel's group masks, u32 × 8; 5 also u32 version
- * of the kernel's events rundown end 8   all that lived before the session has been told 64 u32 × 2
- * of no known meaning, GUID, u32 age, 8-bit path: the logger's own symbol file (only private
- * loggers write it) 66              w name of the system's build 80              48 zero bytes
- * behind the header of unmerged logs since Windows 10
+ *                   session name, w file name
+ *   extension 5, 32 the kernel's group masks, u32 × 8; 5 also u32 version of the kernel's events
+ *   rundown end 8   all that lived before the session has been told
+ *   64              GUID, u32 age, 8-bit path: the logger's own symbol file (only private loggers
+ *                   write it)
+ *   66              8-bit name of the system's build
+ *   80              of containers: u16 version, u16 reserved, u32 kind, u64 offset of the counter,
+ *                   GUID, GUID; all zero on the host, behind the header of unmerged logs since
+ *                   Windows 10
  *
  * Lost events (its own class): the record itself is the message. */
 #include "agent/decode/decode_class.h"
@@ -83,16 +87,29 @@ static const struct layout_field build[] = {
     {0},
 };
 
+static const struct layout_field partition[] = {
+    {"EventVersion", LAYOUT_U16, 0, 0, 0},
+    {"Reserved", LAYOUT_U16, 0, 0, 0},
+    {"PartitionType", LAYOUT_U32, 0, 0, 0},
+    {"QpcOffsetFromRoot", LAYOUT_U64, 0, 0, 0},
+    {"PartitionId", LAYOUT_GUID, 0, 0, 0},
+    {"ParentId", LAYOUT_GUID, 0, 0, 0},
+    {0},
+};
+
 static const struct layout_field rest[] = {
     {"Reserved", LAYOUT_REST, 0, 0, 0},
     {0},
 };
 
 static const struct layout layouts[] = {
-    {0, 0, 0, "Header", header},      {5, 0, 0, "Extension", extension},
-    {8, 0, 0, "RDComplete", nothing}, {32, 0, 0, "EndExtension", extension},
-    {64, 0, 0, "DbgIdRSDS", symbols}, {66, 0, 0, "BuildInfo", build},
-    {80, 0, 0, "Opcode(80)", rest},
+    {0, 0, 0, "Header", header},
+    {5, 0, 0, "Extension", extension},
+    {8, 0, 0, "RDComplete", nothing},
+    {32, 0, 0, "EndExtension", extension},
+    {64, 0, 0, "DbgIdRSDS", symbols},
+    {66, 0, 0, "BuildInfo", build},
+    {80, 0, 0, "PartitionInfoExtension", partition},
 };
 
 const struct decode_class decode_event_trace_class = {

@@ -8,15 +8,22 @@
  *               version 1   … u32 flags before the image
  *               version 2   … u32 checksum, u32 time stamp, w package, w application
  *               version 3   u64 sequence number behind the pid and behind the parent, and before
- * the image u32 elevation type, u32 is elevated, SID of the integrity label version 4   … u32
- * mitigations at the end rundown 15  version 0   as start 2; version 1 as start 3, version 2 as
- * start 4 stop 2      version 0   u32 pid, t created, t ended, u32 exit code, u32 elevation type,
- * u32 handles, u64 committed, u64 most committed, a image version 1   … before the image u64
- * cycles, u32 reads, u32 writes, u32 KiB read, u32 KiB written, u32 hard faults version 2   … u64
- * sequence number behind the pid thread 3, 4 version 0   u32 pid, u32 tid, P × 7 addresses version
- * 1   … u32 service tag; 4 also u64 cycles image 5, 6              P base, P size, u32 pid, u32
- * checksum, u32 time stamp, P default base, w path priorities 7 to 10      u32 pid, u32 tid, u8
- * old, u8 new freeze 11, 12           u32 pid; version 1: t created */
+ *                           the image u32 elevation type, u32 is elevated, SID of the integrity
+ *                           label
+ *               version 4   … u32 mitigations at the end
+ *               version 5   … u32 partition, u16 machine at the end
+ *   rundown 15  version 0   as start 2, and so on: version 3 as start 5
+ *   stop 2      version 0   u32 pid, t created, t ended, u32 exit code, u32 elevation type,
+ *                           u32 handles, u64 committed, u64 most committed, a image
+ *               version 1   … before the image u64 cycles, u32 reads, u32 writes, u32 KiB read,
+ *                           u32 KiB written, u32 hard faults
+ *               version 2   … u64 sequence number behind the pid
+ *   thread 3, 4 version 0   u32 pid, u32 tid, P × 7 addresses
+ *               version 1   … u32 service tag; 4 also u64 cycles
+ *   image 5, 6              P base, P size, u32 pid, u32 checksum, u32 time stamp, P default base,
+ *                           w path
+ *   priorities 7 to 10      u32 pid, u32 tid, u8 old, u8 new
+ *   freeze 11, 12           u32 pid; version 1: t created */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
 #include "common/base/clk.h"
@@ -87,6 +94,9 @@ static void image_read(struct ev_proc *ev, struct cur *c, unsigned version,
     }
     if (version >= 4) {
         cur_skip(c, 4);
+    }
+    if (version >= 5) {
+        cur_skip(c, 6);
     }
 }
 
@@ -233,6 +243,8 @@ static const struct layout_field start[] = {
     {"PackageFullName", LAYOUT_W, 2, 0, 0},
     {"PackageRelativeAppId", LAYOUT_W, 2, 0, 0},
     {"Mitigations", LAYOUT_HEX32, 4, 0, 0},
+    {"PartitionID", LAYOUT_U32, 5, 0, 0},
+    {"ProcessMachine", LAYOUT_U16, 5, 0, 0},
     {0},
 };
 
@@ -253,6 +265,8 @@ static const struct layout_field rundown[] = {
     {"PackageFullName", LAYOUT_W, 0, 0, 0},
     {"PackageRelativeAppId", LAYOUT_W, 0, 0, 0},
     {"Mitigations", LAYOUT_HEX32, 2, 0, 0},
+    {"PartitionID", LAYOUT_U32, 3, 0, 0},
+    {"ProcessMachine", LAYOUT_U16, 3, 0, 0},
     {0},
 };
 

@@ -5,8 +5,8 @@
  *   32          HardFault, all versions: u64 begin in clock ticks, u64 offset in the file,
  *               P address, P file, u32 tid, u32 bytes
  *   98, 99      VirtualAlloc, VirtualFree: P base, P size, u32 pid, u32 flags (MEM_COMMIT 0x1000,
- *   128, 129    MEM_RESERVE 0x2000, MEM_DECOMMIT 0x4000, MEM_RELEASE 0x8000); the same at either
- *               end of a trace for what is allocated then
+ *   128, 129    MEM_RESERVE 0x2000, MEM_DECOMMIT 0x4000, MEM_RELEASE 0x8000); the same and P bytes
+ *               of it committed, at either end of a trace, for what is allocated then
  *   100 … 104   ranges of heaps
  *   105         ImageLoadBacked: an image that will be paged from the page file
  *
@@ -109,11 +109,20 @@ static const struct layout_field region[] = {
     {0},
 };
 
+static const struct layout_field region_found[] = {
+    {"BaseAddress", LAYOUT_PTR, 0, 0, 0},        {"RegionSize", LAYOUT_SIZE, 0, 0, 0},
+    {"ProcessId", LAYOUT_U32, 0, 0, 0},          {"Flags", LAYOUT_HEX32, 0, 0, 0},
+    {"CommitSizeInBytes", LAYOUT_SIZE, 0, 0, 0}, {0},
+};
+
+/* The ranges are pairs: address, size. */
 static const struct layout_field heap_rundown[] = {
     {"HeapHandle", LAYOUT_PTR, 0, 0, 0},
     {"HRFlags", LAYOUT_HEX32, 0, 0, 0},
     {"HRPid", LAYOUT_U32, 0, 0, 0},
     {"HRRangeCount", LAYOUT_U32, 0, 0, 0},
+    {"Reserved", LAYOUT_U32, 0, 0, 0},
+    {"HRRanges", LAYOUT_PTR_REST, 0, 0, 0},
     {0},
 };
 
@@ -160,8 +169,8 @@ static const struct layout layouts[] = {
     {103, 0, 0, "HRRelease", heap_range},
     {104, 0, 0, "HRDestroy", heap_destroy},
     {105, 0, 0, "ImageLoadBacked", image_backed},
-    {128, 0, 0, "VirtualAllocDCStart", region},
-    {129, 0, 0, "VirtualAllocDCEnd", region},
+    {128, 0, 0, "VirtualAllocDCStart", region_found},
+    {129, 0, 0, "VirtualAllocDCEnd", region_found},
 };
 
 const struct decode_class decode_page_fault_class = {

@@ -10,7 +10,7 @@
  *               base, u32 sequence, P connection
  *     10, 11, 26, 27 of UDP: the same
  *     17        fail: u16 protocol, u16 code
- *   version 1   base for IPv4 only
+ *   version 1   base for IPv4 only; fail: u32 protocol
  *   version 0   TCP: addresses, ports, u32 bytes, u32 pid
  *               UDP: P pid, local address and port, u16 bytes, remote address and port, u16 sent
  *
@@ -148,8 +148,9 @@ static const struct layout_field connect_v4[] = {BASE(LAYOUT_IP4), OPTIONS, CONN
 static const struct layout_field connect_v6[] = {BASE(LAYOUT_IP6), OPTIONS, CONNECTION};
 
 static const struct layout_field fail[] = {
-    {"Proto", LAYOUT_U16, 0, 0, 0},
-    {"FailureCode", LAYOUT_U16, 0, 0, 0},
+    {"Proto", LAYOUT_U32, 1, 1, 0},
+    {"Proto", LAYOUT_U16, 2, 0, 0},
+    {"FailureCode", LAYOUT_U16, 2, 0, 0},
     {0},
 };
 

@@ -2,14 +2,13 @@
  * most operations give instead of a path.
  *
  *   version 2   i64 begin in clock ticks, u32 status, u32 index, P key control block, w name
- *   version 1   u32 status, P key handle, i64 elapsed, u32 index, w name
+ *   version 1   P status, P key handle, i64 elapsed, u32 index, w name
  *   version 0   the same without index
  *   34          Counters: u64 × 11;  35  Config: u32 number of the current control set
  *
  * 22 … 25 only name key control blocks (created, deleted, at either end of the trace): they are no
- * operations, so no facts. The unit of "elapsed" is written nowhere; it is not used. The class
- * pages make the status of versions 0 and 1 a pointer, which says nothing for the 32-bit systems
- * they come from. */
+ * operations, so no facts. The unit of "elapsed" is written nowhere; it is not used. Of the
+ * status of versions 0 and 1, which is as wide as a pointer, the lower half counts. */
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
 #include "agent/source/etw_guid.h"
@@ -29,7 +28,7 @@ static enum err decode_registry(struct event *out, enum event_kind kind,
         ev.status = cur_u32le(&c);
         cur_skip(&c, 4u + raw->pointer_size);
     } else {
-        ev.status = cur_u32le(&c);
+        ev.status = (uint32_t)cur_uptr(&c, raw->pointer_size);
         cur_skip(&c, raw->pointer_size + 8u);
         cur_skip(&c, raw->version == 1 ? 4 : 0);
     }
@@ -59,7 +58,7 @@ static const struct layout_field key_v2[] = {
 };
 
 static const struct layout_field key_v0[] = {
-    {"Status", LAYOUT_HEX32, 0, 0, 0},    {"KeyHandle", LAYOUT_PTR, 0, 0, 0},
+    {"Status", LAYOUT_PTR, 0, 0, 0},      {"KeyHandle", LAYOUT_PTR, 0, 0, 0},
     {"ElapsedTime", LAYOUT_I64, 0, 0, 0}, {"Index", LAYOUT_U32, 1, 0, 0},
     {"KeyName", LAYOUT_W, 0, 0, 0},       {0},
 };

@@ -13,7 +13,8 @@ static const struct layout_field cpu[] = {
     {"PageSize", LAYOUT_U32, 0, 0, 0},
     {"AllocationGranularity", LAYOUT_U32, 0, 0, 0},
     {"ComputerName", LAYOUT_W_FIXED, 0, 0, 256},
-    {"DomainName", LAYOUT_W_FIXED, 0, 0, 134},
+    {"DomainName", LAYOUT_W_FIXED, 0, 1, 132},
+    {"DomainName", LAYOUT_W_FIXED, 2, 0, 134},
     {"HyperThreadingFlag", LAYOUT_PTR, 0, 0, 0},
     {"HighestUserAddress", LAYOUT_PTR, 3, 0, 0},
     {"ProcessorArchitecture", LAYOUT_U16, 3, 0, 0},
@@ -291,6 +292,13 @@ static const struct layout_field mobile_v3[] = {
     {0},
 };
 
+static const struct layout_field mobile_v4[] = {
+    {"DeviceManufacturer", LAYOUT_W, 0, 0, 0}, {"DeviceManufacturerDisplayName", LAYOUT_W, 0, 0, 0},
+    {"DeviceModel", LAYOUT_W, 0, 0, 0},        {"DeviceModelDisplayName", LAYOUT_W, 0, 0, 0},
+    {"MobileOperator", LAYOUT_W, 0, 0, 0},     {"SocVersion", LAYOUT_W, 0, 0, 0},
+    {"BspVersion", LAYOUT_W, 0, 0, 0},         {0},
+};
+
 static const struct layout_field device_family[] = {
     {"UAPInfo", LAYOUT_HEX64, 0, 0, 0},
     {"DeviceFamily", LAYOUT_U32, 0, 0, 0},
@@ -334,7 +342,7 @@ static const struct layout_field boot[] = {
 };
 
 static const struct layout layouts[] = {
-    {10, 1, 0, "CPU", cpu},
+    {10, 0, 0, "CPU", cpu},
     {11, 0, 0, "PhyDisk", physical_disk},
     {12, 2, 0, "LogDisk", logical_disk},
     {13, 2, 0, "NIC", nic},
@@ -355,7 +363,8 @@ static const struct layout layouts[] = {
     {29, 2, 0, "CodeIntegrity", code_integrity},
     {30, 2, 0, "TelemetryConfiguration", telemetry},
     {31, 2, 0, "Defragmentation", defragmentation},
-    {32, 3, 0, "MobilePlatform", mobile_v3},
+    {32, 4, 0, "MobilePlatform", mobile_v4},
+    {32, 3, 3, "MobilePlatform", mobile_v3},
     {32, 2, 2, "MobilePlatform", mobile},
     {33, 2, 0, "DeviceFamily", device_family},
     {34, 2, 0, "FlightIds", flights},

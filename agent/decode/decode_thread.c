@@ -4,7 +4,7 @@
  * P = pointer of the record, w = UTF-16 text with terminator.
  *   start 1, end 2, rundown 3 and 4
  *     version 0   u32 tid, u32 pid
- *     version 1   u32 pid, u32 tid; opcodes 1 and 3 also: P × 6 addresses, u8 wait mode
+ *     version 1   u32 pid, u32 tid; all but opcode 2 also: P × 6 addresses, u8 wait mode
  *     version 2   u32 pid, u32 tid, P × 7 addresses, u32 service tag
  *     version 3   the fifth address became the affinity; … u8 × 4 priorities and flags, and on
  *                 newer systems w thread name, without a new version: the length tells
@@ -26,7 +26,7 @@ static void addresses_skip(struct cur *c, enum event_kind kind, const struct raw
 {
     if (raw->version >= 2) {
         cur_skip(c, 7u * raw->pointer_size + 4);
-    } else if (raw->version == 1 && (kind == EV_THREAD_START || kind == EV_THREAD_FOUND)) {
+    } else if (raw->version == 1 && kind != EV_THREAD_STOP) {
         cur_skip(c, 6u * raw->pointer_size + 1);
     }
     if (raw->version >= 3) {
@@ -318,7 +318,7 @@ static const struct layout layouts[] = {
     {1, 1, 1, "Start", thread_v1_begin},
     {2, 1, 1, "End", thread_v1_end},
     {3, 1, 1, "DCStart", thread_v1_begin},
-    {4, 1, 1, "DCEnd", thread_v1_end},
+    {4, 1, 1, "DCEnd", thread_v1_begin},
     {1, 0, 0, "Start", thread_v0},
     {2, 0, 0, "End", thread_v0},
     {3, 0, 0, "DCStart", thread_v0},

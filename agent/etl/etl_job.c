@@ -26,7 +26,7 @@ enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct 
         return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json, jsonl or csv",
                           format);
     }
-    if (job->n_files == 0) {
+    if (job->n_files == 0 && !job->no_files) {
         return errmsg_set(why, ERR_USAGE, "no FILE given; --help shows examples");
     }
     if (job->merge && job->n_files > ETL_WALK_FILES_MAX) {

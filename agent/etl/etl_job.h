@@ -16,6 +16,7 @@ struct etl_job {
     const char *const *files;
     size_t n_files;
     bool merge;
+    bool no_files;         /* the subcommand takes none */
     bool (*stopped)(void); /* Ctrl-C */
     FILE *out;
     bool out_terminal;
@@ -28,13 +29,14 @@ struct etl_job {
 /* The subcommands. Errors: those of their options, and of memory; what happens to a file is in the
  * job. */
 extern const struct opt_command info_opts, summary_opts, processes_opts, threads_opts, events_opts,
-    processes_top_opts;
+    processes_top_opts, layouts_opts;
 NODISCARD enum err etl_info_run(struct etl_job *job, struct errmsg *why);
 NODISCARD enum err etl_summary_run(struct etl_job *job, struct errmsg *why);
 NODISCARD enum err etl_processes_run(struct etl_job *job, struct errmsg *why);
 NODISCARD enum err etl_threads_run(struct etl_job *job, struct errmsg *why);
 NODISCARD enum err etl_events_run(struct etl_job *job, struct errmsg *why);
 NODISCARD enum err etl_processes_top_run(struct etl_job *job, struct errmsg *why);
+NODISCARD enum err etl_layouts_run(struct etl_job *job, struct errmsg *why);
 
 /* Options every subcommand has. */
 #define ETL_JOB_OPTS                                                                             \

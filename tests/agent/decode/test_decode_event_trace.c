@@ -13,6 +13,8 @@ static const struct payload_row rows[] = {
     {5, 2, "444444444", MASKS " KernelEventVersion", "Extension", EV_KIND_COUNT},
     {32, 2, "444444444", MASKS " KernelEventVersion", "EndExtension", EV_KIND_COUNT},
     {64, 2, "G4a", "GuidSig Age PdbName", "DbgIdRSDS", EV_KIND_COUNT},
+    {80, 2, "2248GG", "EventVersion Reserved PartitionType QpcOffsetFromRoot PartitionId ParentId",
+     "PartitionInfoExtension", EV_KIND_COUNT},
     {66, 2, "a", "BuildString", "BuildInfo", EV_KIND_COUNT},
 };
 

@@ -4,6 +4,7 @@
 
 #define SOFT   "PP", "VirtualAddress ProgramCounter"
 #define REGION "PP44", "BaseAddress RegionSize ProcessId Flags"
+#define FOUND  "PP44P", "BaseAddress RegionSize ProcessId Flags CommitSizeInBytes"
 #define HARD   "T8PP44", "InitialTime ReadOffset VirtualAddress FileObject TThreadId ByteCount"
 
 static const struct payload_row rows[] = {
@@ -18,9 +19,8 @@ static const struct payload_row rows[] = {
     {32, 2, HARD, "HardFault", EV_HARD_FAULT},
     {98, 2, REGION, "VirtualAlloc", EV_VIRTUAL_ALLOC},
     {99, 2, REGION, "VirtualFree", EV_VIRTUAL_FREE},
-    {128, 3, REGION, "VirtualAllocDCStart", EV_KIND_COUNT},
-    {129, 3, REGION, "VirtualAllocDCEnd", EV_KIND_COUNT},
-    {100, 2, "P444", "HeapHandle HRFlags HRPid HRRangeCount", "HRRundown", EV_KIND_COUNT},
+    {128, 3, FOUND, "VirtualAllocDCStart", EV_KIND_COUNT},
+    {129, 3, FOUND, "VirtualAllocDCEnd", EV_KIND_COUNT},
     {101, 2, "PP4", "HeapHandle FirstRangeSize HRCreateFlags", "HRCreate", EV_KIND_COUNT},
     {102, 2, "PPP", "HeapHandle HRAddress HRSize", "HRReserve", EV_KIND_COUNT},
     {103, 2, "PPP", "HeapHandle HRAddress HRSize", "HRRelease", EV_KIND_COUNT},

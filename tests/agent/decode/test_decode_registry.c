@@ -1,8 +1,8 @@
 #include "tests/agent/decode/payload.h"
 
 #define KEY_2 "T44Pw", "InitialTime Status Index KeyHandle KeyName"
-#define KEY_1 "4P84w", "Status KeyHandle ElapsedTime Index KeyName"
-#define KEY_0 "4P8w", "Status KeyHandle ElapsedTime KeyName"
+#define KEY_1 "PP84w", "Status KeyHandle ElapsedTime Index KeyName"
+#define KEY_0 "PP8w", "Status KeyHandle ElapsedTime KeyName"
 
 #define OPERATION(OPCODE, NAME)                                                   \
     {OPCODE, 2, KEY_2, NAME, EV_REGISTRY}, {OPCODE, 1, KEY_1, NAME, EV_REGISTRY}, \

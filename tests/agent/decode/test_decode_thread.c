@@ -25,7 +25,7 @@ static const struct payload_row rows[] = {
     {1, 1, "44PPPPPP1", BEGIN_1, "Start", EV_THREAD_START},
     {2, 1, "44", IDS, "End", EV_THREAD_STOP},
     {3, 1, "44PPPPPP1", BEGIN_1, "DCStart", EV_THREAD_FOUND},
-    {4, 1, "44", IDS, "DCEnd", EV_THREAD_LAST},
+    {4, 1, "44PPPPPP1", BEGIN_1, "DCEnd", EV_THREAD_LAST},
     {1, 2, "44PPPPPPP4", SINCE_2, "Start", EV_THREAD_START},
     {2, 2, "44PPPPPPP4", SINCE_2, "End", EV_THREAD_STOP},
     {3, 2, "44PPPPPPP4", SINCE_2, "DCStart", EV_THREAD_FOUND},

@@ -1,0 +1,343 @@
+/* `etl layouts`: what the decoder knows: of each class or provider and each opcode or id, by
+ * version, the fields with their types and widths. It is read from the tables that decode, so it
+ * cannot differ from what they do. */
+#include <string.h>
+
+#include "agent/decode/decode_class.h"
+#include "agent/etl/etl_job.h"
+#include "agent/etl/etl_kinds.h"
+#include "common/base/glob.h"
+
+#define VERSIONS    256
+#define FIELDS_TEXT (64u << 10)
+
+enum { WIDTH_POINTER = -1, WIDTH_STRING = -2, WIDTH_SID = -3, WIDTH_REST = -4, WIDTH_UNITS = -5 };
+
+/* Of each type: how it is called, and its bytes. */
+static const struct {
+    const char *name;
+    int width;
+    bool optional;
+} types[] = {
+    [LAYOUT_U8] = {"u8", 1, false},
+    [LAYOUT_I8] = {"i8", 1, false},
+    [LAYOUT_U16] = {"u16", 2, false},
+    [LAYOUT_I16] = {"i16", 2, false},
+    [LAYOUT_U32] = {"u32", 4, false},
+    [LAYOUT_I32] = {"i32", 4, false},
+    [LAYOUT_U64] = {"u64", 8, false},
+    [LAYOUT_I64] = {"i64", 8, false},
+    [LAYOUT_HEX32] = {"hex32", 4, false},
+    [LAYOUT_HEX64] = {"hex64", 8, false},
+    [LAYOUT_BOOL32] = {"bool32", 4, false},
+    [LAYOUT_BOOL8] = {"bool8", 1, false},
+    [LAYOUT_PTR] = {"pointer", WIDTH_POINTER, false},
+    [LAYOUT_SIZE] = {"size", WIDTH_POINTER, false},
+    [LAYOUT_U32_OPT] = {"u32", 4, true},
+    [LAYOUT_W] = {"wstring", WIDTH_STRING, false},
+    [LAYOUT_W_OPT] = {"wstring", WIDTH_STRING, true},
+    [LAYOUT_W_FIXED] = {"wchar", WIDTH_UNITS, false},
+    [LAYOUT_W_REST] = {"wstring[]", WIDTH_REST, false},
+    [LAYOUT_A] = {"astring", WIDTH_STRING, false},
+    [LAYOUT_A_REST] = {"astring", WIDTH_STRING, false},
+    [LAYOUT_USER] = {"user-sid", WIDTH_SID, false},
+    [LAYOUT_SID] = {"sid", WIDTH_SID, false},
+    [LAYOUT_GUID] = {"guid", 16, false},
+    [LAYOUT_FILETIME] = {"filetime", 8, false},
+    [LAYOUT_TICKS] = {"ticks", 8, false},
+    [LAYOUT_SYSTEMTIME] = {"systemtime", 16, false},
+    [LAYOUT_IP4] = {"ip4", 4, false},
+    [LAYOUT_IP6] = {"ip6", 16, false},
+    [LAYOUT_PORT] = {"port", 2, false},
+    [LAYOUT_BEGIN] = {"begin", 0, false},
+    [LAYOUT_END] = {"end", 0, false},
+    [LAYOUT_BYTES] = {"bytes", 1, false},
+    [LAYOUT_REST] = {"bytes", WIDTH_REST, false},
+    [LAYOUT_PTR_REST] = {"pointer[]", WIDTH_REST, false},
+    [LAYOUT_SKIP] = {"skip", 1, false},
+    [LAYOUT_ALIGN8] = {"align8", 0, false},
+};
+
+/* Versions first to last of one layout, whose fields are the same in all of them. */
+struct etl_layouts_row {
+    const struct decode_class *class;
+    const struct layout *layout;
+    unsigned first, last;
+    bool event; /* decode.c makes a fact of it */
+};
+
+struct etl_layouts {
+    struct etl_job *job;
+    struct table *sheet; /* or NULL: JSON */
+    struct jsonw json;
+    struct str class, name; /* patterns; empty: all */
+    struct buf text;
+    size_t shown;
+};
+
+/* -- one row -- */
+
+static bool field_of(const struct layout_field *f, unsigned version)
+{
+    return version >= f->first && (f->last == 0 || version <= f->last);
+}
+
+static bool fields_same(const struct layout *l, unsigned a, unsigned b)
+{
+    for (const struct layout_field *f = l->fields; f->name; f++) {
+        if (field_of(f, a) != field_of(f, b)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool makes_event(const struct decode_class *class, uint16_t number, unsigned version)
+{
+    for (size_t i = 0; i < class->n_ops; i++) {
+        if (class->ops[i].opcode == number && version >= class->ops[i].first_version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "wchar[32]", "hex64[]" */
+static void put_type(struct buf *b, const struct layout_field *f)
+{
+    buf_put_str(b, types[f->type].name);
+    if (f->n == LAYOUT_TO_END) {
+        buf_put_str(b, "[]");
+    } else if (f->n) {
+        buf_printf(b, "[%u]", (unsigned)f->n);
+    }
+}
+
+static void put_width(struct jsonw *j, const struct layout_field *f)
+{
+    static const char *const words[] = {"", "pointer", "string", "sid", "rest"};
+    int width = types[f->type].width;
+    unsigned n = f->n ? f->n : 1;
+
+    if (f->n == LAYOUT_TO_END) {
+        jsonw_text(j, "width", str_make("rest"));
+    } else if (width == WIDTH_UNITS) {
+        jsonw_uint(j, "width", 2 * (uint64_t)n);
+    } else if (width >= 0) {
+        jsonw_uint(j, "width", (uint64_t)width * n);
+    } else {
+        jsonw_text(j, "width", str_make(words[-width]));
+    }
+}
+
+static void field_json(struct etl_layouts *l, const struct layout_field *f)
+{
+    struct jsonw *j = &l->json;
+
+    buf_reset(&l->text);
+    put_type(&l->text, f);
+    jsonw_object(j, NULL);
+    jsonw_text(j, "name", str_make(f->name));
+    jsonw_text(j, "type", (struct str){(const char *)l->text.p, l->text.n});
+    put_width(j, f);
+    if (types[f->type].optional) {
+        jsonw_bool(j, "optional", true);
+    }
+    jsonw_end(j);
+}
+
+static void row_json(struct etl_layouts *l, const struct etl_layouts_row *r)
+{
+    struct jsonw *j = &l->json;
+    bool manifest = r->class->form == RAW_MANIFEST;
+    char guid[UUID_TEXT];
+
+    jsonw_object(j, NULL);
+    jsonw_text(j, manifest ? "provider" : "class", str_make(r->class->name));
+    jsonw_text(j, "guid", str_make(etl_kinds_guid(guid, r->class->guid)));
+    jsonw_uint(j, manifest ? "id" : "opcode", r->layout->opcode);
+    jsonw_uint(j, "first_version", r->first);
+    if (r->last < VERSIONS - 1) {
+        jsonw_uint(j, "last_version", r->last);
+    } else {
+        jsonw_null(j, "last_version");
+    }
+    jsonw_text(j, "name", str_make(r->layout->name));
+    jsonw_bool(j, "counted", r->event);
+    jsonw_array(j, "fields");
+    for (const struct layout_field *f = r->layout->fields; f->name; f++) {
+        if (field_of(f, r->first)) {
+            field_json(l, f);
+        }
+    }
+    jsonw_end(j);
+    jsonw_end(j);
+    if (l->job->format == TABLE_AS_JSONL) {
+        fputs("\n", l->job->out);
+    }
+}
+
+/* "ProcessId u32, ImageFileName astring" */
+static void put_fields(struct buf *b, const struct layout *layout, unsigned version)
+{
+    for (const struct layout_field *f = layout->fields; f->name; f++) {
+        if (!field_of(f, version) || f->type == LAYOUT_END) {
+            continue;
+        }
+        buf_put_str(b, b->n ? ", " : "");
+        buf_put_str(b, f->name);
+        buf_put_str(b, *f->name ? " " : "");
+        put_type(b, f);
+        buf_put_str(b, types[f->type].optional ? "?" : "");
+    }
+}
+
+enum { CLASS, GUID, NUMBER, FIRST, LAST, NAME, COUNTED, FIELDS, COLUMNS };
+
+static const struct table_column columns[COLUMNS] = {
+    [CLASS] = {"class", "CLASS", TABLE_TEXT},       [GUID] = {"guid", NULL, TABLE_TEXT},
+    [NUMBER] = {"number", "OPCODE/ID", TABLE_ID},   [FIRST] = {"first_version", "FROM", TABLE_ID},
+    [LAST] = {"last_version", "TO", TABLE_ID},      [NAME] = {"name", "NAME", TABLE_TEXT},
+    [COUNTED] = {"counted", "COUNTED", TABLE_FLAG}, [FIELDS] = {"fields", "FIELDS", TABLE_TEXT},
+};
+
+static enum err row_table(struct etl_layouts *l, const struct etl_layouts_row *r)
+{
+    struct table_cell cells[COLUMNS];
+    char guid[UUID_TEXT];
+
+    buf_reset(&l->text);
+    put_fields(&l->text, r->layout, r->first);
+    cells[CLASS] = table_string(str_make(r->class->name));
+    cells[GUID] = table_string(str_make(etl_kinds_guid(guid, r->class->guid)));
+    cells[NUMBER] = table_number(true, r->layout->opcode);
+    cells[FIRST] = table_number(true, r->first);
+    cells[LAST] = table_number(r->last < VERSIONS - 1, r->last);
+    cells[NAME] = table_string(str_make(r->layout->name));
+    cells[COUNTED] = table_number(r->event, r->event);
+    cells[FIELDS] = table_string((struct str){(const char *)l->text.p, l->text.n});
+    return table_row(l->sheet, cells);
+}
+
+/* -- all rows -- */
+
+static bool wanted(const struct etl_layouts *l, const struct decode_class *class,
+                   const struct layout *layout)
+{
+    return (l->class.n == 0 || glob_match(l->class, str_make(class->name))) &&
+           (l->name.n == 0 || glob_match(l->name, str_make(layout->name)));
+}
+
+/* The versions that this layout is for, in ranges of equal fields. */
+static enum err rows_of(struct etl_layouts *l, const struct decode_class *class,
+                        const struct layout *layout)
+{
+    struct etl_layouts_row row = {.class = class, .layout = layout};
+    bool open = false;
+    enum err e = ERR_OK;
+
+    for (unsigned v = 0; v <= VERSIONS && !e; v++) {
+        bool mine = v < VERSIONS && layout_find(class->layouts, class->n_layouts, layout->opcode,
+                                                (uint8_t)v) == layout;
+        bool event = mine && makes_event(class, layout->opcode, v);
+
+        if (open && !(mine && event == row.event && fields_same(layout, row.first, v))) {
+            open = false;
+            l->shown++;
+            if (l->sheet) {
+                e = row_table(l, &row);
+            } else {
+                row_json(l, &row);
+            }
+        }
+        if (mine && !open) {
+            open = true;
+            row.first = v;
+            row.event = event;
+        }
+        row.last = mine ? v : row.last;
+    }
+    return e;
+}
+
+static enum err rows_all(struct etl_layouts *l)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < decode_classes_n && !e; i++) {
+        const struct decode_class *class = decode_classes[i];
+
+        for (size_t k = 0; k < class->n_layouts && !e && etl_job_out_ok(l->job); k++) {
+            if (wanted(l, class, &class->layouts[k])) {
+                e = rows_of(l, class, &class->layouts[k]);
+            }
+        }
+    }
+    return e;
+}
+
+static enum err list_json(struct etl_layouts *l)
+{
+    bool array = l->job->format == TABLE_AS_JSON;
+    enum err e;
+
+    jsonw_init(&l->json, l->job->out, array ? 1 : 0);
+    if (array) {
+        jsonw_array(&l->json, NULL);
+    }
+    e = rows_all(l);
+    if (array) {
+        jsonw_end(&l->json);
+        fputs("\n", l->job->out);
+    }
+    return e;
+}
+
+static enum err list_table(struct etl_layouts *l)
+{
+    static const char *const yields[] = {"COUNTED", NULL};
+    enum err e = etl_job_table(l->job, &l->sheet, l->job->format, columns, COLUMNS, yields);
+
+    if (!e) {
+        e = rows_all(l);
+        if (l->shown == 0) {
+            table_note(l->sheet, str_make("no layout matches"));
+        }
+        table_end(l->sheet);
+    }
+    return e;
+}
+
+enum err etl_layouts_run(struct etl_job *job, struct errmsg *why)
+{
+    bool json = job->format == TABLE_AS_JSON || job->format == TABLE_AS_JSONL;
+    const char *class = opt_value(job->args, "provider"), *name = opt_value(job->args, "event");
+    struct etl_layouts l = {
+        .job = job, .class = str_make(class ? class : ""), .name = str_make(name ? name : "")};
+    enum err e;
+
+    buf_init(&l.text, FIELDS_TEXT);
+    e = json ? list_json(&l) : list_table(&l);
+    buf_fini(&l.text);
+    return e ? errmsg_set(why, e, "cannot list the layouts: %s", err_text(e)) : ERR_OK;
+}
+
+static const struct opt opts[] = {
+    {"provider", 0, "NAME", "only of classes and providers of this name; * and ? are patterns", 0},
+    {"event", 'e', "NAME", "only of events of this name; * and ? are patterns", 0},
+    {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", 0},
+    TABLE_OPT_WIDE,
+};
+
+const struct opt_command layouts_opts = {
+    .program = "procfleet-agent etl",
+    .name = "layouts",
+    .brief = "list the records that are read by tables: class, opcode or id, version, fields",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples =
+        "  procfleet-agent etl layouts --provider Process\n"
+        "  procfleet-agent etl layouts --format json > layouts.json\n"
+        "\nCOUNTED: figures are made of it; other records are only shown. Of a class without\n"
+        "a row here nothing but the header and the raw bytes is known.\n",
+};
