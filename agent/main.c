@@ -58,7 +58,7 @@ static const struct opt_fact exits[] = {
 };
 
 static const struct opt_fact see_also[] = {
-    {"procfleet", ""}, {"procfleet-collector", ""}, {NULL, NULL}};
+    {"procfleet", ""}, {"procfleet-collector", ""}, {"procfleet-etl", ""}, {NULL, NULL}};
 
 static const char examples[] =
     "  procfleet-agent run --config /etc/procfleet/agent.yaml\n"

@@ -1,7 +1,7 @@
 /* `etl events`: records one by one, with their values by name where anything knows them. */
 #include <stdlib.h>
 
-#include "agent/etl/etl_job.h"
+#include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
 #include "agent/etl/etl_value_text.h"
 #include "common/base/clk.h"
@@ -614,13 +614,13 @@ static void walk_parts(struct etl_events *s)
 static void note_nothing(const struct etl_events *s)
 {
     if (s->shown == 0 && s->left > 0 && !s->job->failed && !s->job->partial) {
-        fprintf(stderr, "procfleet-agent: none of %llu %s matches%s\n", (unsigned long long)s->read,
+        fprintf(stderr, "procfleet-etl: none of %llu %s matches%s\n", (unsigned long long)s->read,
                 plural(s->read, "record", "records"),
                 opt_value(s->job->args, "provider") ? "; 'etl info' lists the providers" : "");
     }
 }
 
-enum err etl_events_run(struct etl_job *job, struct errmsg *why)
+static enum err events_run(struct etl_job *job, struct errmsg *why)
 {
     struct etl_events s = {.job = job, .several = etl_job_parts(job) > 1};
     enum err e = filter_parse(&s.pick, job, why);
@@ -667,17 +667,18 @@ static const struct opt opts[] = {
     {"tmf", 0, "DIR", "message files (*.tmf) that give WPP messages their text", false},
     ETL_JOB_OPTS};
 
-const struct opt_command events_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command events_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "events",
     .brief = "print events with their values by name",
     .operands = "FILE...",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .examples =
-        "  procfleet-agent etl events trace.etl --limit 20\n"
-        "  procfleet-agent etl events trace.etl --provider Process --event Start\n"
-        "  procfleet-agent etl events trace.etl --provider 'Microsoft-Windows-*' --pid 3676\n"
-        "  procfleet-agent etl events trace.etl --since 2s --until 2500 --format jsonl\n"
-        "  procfleet-agent etl events driver.etl --tmf ./tmf\n",
+    .examples = "  procfleet-etl events trace.etl --limit 20\n"
+                "  procfleet-etl events trace.etl --provider Process --event Start\n"
+                "  procfleet-etl events trace.etl --provider 'Microsoft-Windows-*' --pid 3676\n"
+                "  procfleet-etl events trace.etl --since 2s --until 2500 --format jsonl\n"
+                "  procfleet-etl events driver.etl --tmf ./tmf\n",
 };
+
+const struct etl_command etl_events_command = {&events_opts, events_run};

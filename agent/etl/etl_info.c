@@ -1,8 +1,8 @@
 /* `etl info`: what a trace file is: its header, clock, buffers, loss and providers. */
 #include <string.h>
 
+#include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_figures.h"
-#include "agent/etl/etl_job.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
@@ -279,7 +279,7 @@ static enum err inform(struct etl_job *job, size_t part, struct jsonw *j)
     return e;
 }
 
-enum err etl_info_run(struct etl_job *job, struct errmsg *why)
+static enum err info_run(struct etl_job *job, struct errmsg *why)
 {
     return etl_job_objects(job, "the overview", 3, inform, why);
 }
@@ -289,14 +289,16 @@ static const struct opt opts[] = {
      false},
     ETL_JOB_OPTS};
 
-const struct opt_command info_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command info_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "info",
     .brief = "what a trace file is: system, session, clock, buffers, loss, providers",
     .operands = "FILE...",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .examples = "  procfleet-agent etl info trace.etl\n"
-                "  procfleet-agent etl info --header *.etl\n"
-                "  procfleet-agent etl info trace.etl.xz --format json\n",
+    .examples = "  procfleet-etl info trace.etl\n"
+                "  procfleet-etl info --header *.etl\n"
+                "  procfleet-etl info trace.etl.xz --format json\n",
 };
+
+const struct etl_command etl_info_command = {&info_opts, info_run};

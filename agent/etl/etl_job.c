@@ -73,7 +73,7 @@ static enum err check_path(const char *path, struct errmsg *why)
 static void note_failure(struct etl_job *job, enum err e, const struct errmsg *why)
 {
     fflush(job->out);
-    fprintf(stderr, "procfleet-agent: %s\n", why->text);
+    fprintf(stderr, "procfleet-etl: %s\n", why->text);
     job->failed = job->failed ? job->failed : e;
 }
 
@@ -107,7 +107,7 @@ bool etl_job_walk(struct etl_job *job, struct etl_walk *w)
         char text[CLK_TEXT];
 
         job->partial = true;
-        fprintf(stderr, "procfleet-agent: stopped; what is shown ends at %s\n",
+        fprintf(stderr, "procfleet-etl: stopped; what is shown ends at %s\n",
                 clk_format_utc(text, sizeof text, w->reached_ns, 3));
     } else if (e) {
         note_failure(job, e, &why);

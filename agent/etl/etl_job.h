@@ -1,4 +1,4 @@
-/* One invocation of an `etl` subcommand: its files, its format, how it went. A subcommand walks
+/* One invocation of a command of procfleet-etl: its files, its format, how it went. A command walks
  * each part (a file; with --merge all files as one recording) and prints. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_JOB_H
 #define PROCFLEET_AGENT_ETL_ETL_JOB_H
@@ -26,19 +26,16 @@ struct etl_job {
     int out_errno;   /* why */
 };
 
-/* The subcommands. Errors: those of their options, and of memory; what happens to a file is in the
- * job. */
-extern const struct opt_command info_opts, summary_opts, processes_opts, threads_opts, events_opts,
-    processes_top_opts, layouts_opts;
-NODISCARD enum err etl_info_run(struct etl_job *job, struct errmsg *why);
-NODISCARD enum err etl_summary_run(struct etl_job *job, struct errmsg *why);
-NODISCARD enum err etl_processes_run(struct etl_job *job, struct errmsg *why);
-NODISCARD enum err etl_threads_run(struct etl_job *job, struct errmsg *why);
-NODISCARD enum err etl_events_run(struct etl_job *job, struct errmsg *why);
-NODISCARD enum err etl_processes_top_run(struct etl_job *job, struct errmsg *why);
-NODISCARD enum err etl_layouts_run(struct etl_job *job, struct errmsg *why);
+/* A command: its options, and what it does. Errors of `run`: those of its options, and of memory;
+ * what happens to a file is in the job. */
+struct etl_command {
+    const struct opt_command *opts;
+    enum err (*run)(struct etl_job *job, struct errmsg *why);
+};
 
-/* Options every subcommand has. */
+#define ETL_JOB_PROGRAM "procfleet-etl"
+
+/* Options every command has. */
 #define ETL_JOB_OPTS                                                                             \
     {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", false},          \
         TABLE_OPT_WIDE,                                                                          \

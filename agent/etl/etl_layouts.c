@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/decode/decode_class.h"
-#include "agent/etl/etl_job.h"
+#include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
 #include "common/base/glob.h"
 
@@ -308,7 +308,7 @@ static enum err list_table(struct etl_layouts *l)
     return e;
 }
 
-enum err etl_layouts_run(struct etl_job *job, struct errmsg *why)
+static enum err layouts_run(struct etl_job *job, struct errmsg *why)
 {
     bool json = job->format == TABLE_AS_JSON || job->format == TABLE_AS_JSONL;
     const char *class = opt_value(job->args, "provider"), *name = opt_value(job->args, "event");
@@ -329,15 +329,17 @@ static const struct opt opts[] = {
     TABLE_OPT_WIDE,
 };
 
-const struct opt_command layouts_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command layouts_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "layouts",
     .brief = "list the records that are read by tables: class, opcode or id, version, fields",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .examples =
-        "  procfleet-agent etl layouts --provider Process\n"
-        "  procfleet-agent etl layouts --format json > layouts.json\n"
+        "  procfleet-etl layouts --provider Process\n"
+        "  procfleet-etl layouts --format json > layouts.json\n"
         "\nCOUNTED: figures are made of it; other records are only shown. Of a class without\n"
         "a row here nothing but the header and the raw bytes is known.\n",
 };
+
+const struct etl_command etl_layouts_command = {&layouts_opts, layouts_run};

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/etl/etl_job.h"
+#include "agent/etl/etl_commands.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
@@ -467,7 +467,7 @@ static enum err processes_run(struct etl_job *job, struct choice *c, struct errm
     return e ? errmsg_set(why, e, "cannot list the processes: %s", err_text(e)) : ERR_OK;
 }
 
-enum err etl_processes_run(struct etl_job *job, struct errmsg *why)
+static enum err processes_list_run(struct etl_job *job, struct errmsg *why)
 {
     struct choice c = {.limit = UINT64_MAX};
     enum err e = etl_job_number(job, "limit", UINT64_MAX, &c.limit, why);
@@ -475,7 +475,7 @@ enum err etl_processes_run(struct etl_job *job, struct errmsg *why)
     return e ? e : processes_run(job, &c, why);
 }
 
-enum err etl_processes_top_run(struct etl_job *job, struct errmsg *why)
+static enum err processes_top_run(struct etl_job *job, struct errmsg *why)
 {
     struct choice c = {.sorted = true, .idle = opt_flag(job->args, "idle")};
     const char *by = opt_value(job->args, "by");
@@ -503,17 +503,19 @@ static const struct opt top_opts[] = {
     OPTS_WHO,
     ETL_JOB_OPTS};
 
-const struct opt_command processes_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command processes_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "processes",
     .brief = "list every process of a recording, with its figures",
     .operands = "FILE...",
     .opts = list_opts,
     .n_opts = sizeof list_opts / sizeof *list_opts,
-    .examples = "  procfleet-agent etl processes trace.etl\n"
-                "  procfleet-agent etl processes trace.etl --name 'svchost*' --format csv\n"
-                "  procfleet-agent etl processes trace.etl --pid 3676 --format json\n",
+    .examples = "  procfleet-etl processes trace.etl\n"
+                "  procfleet-etl processes trace.etl --name 'svchost*' --format csv\n"
+                "  procfleet-etl processes trace.etl --pid 3676 --format json\n",
 };
+
+const struct etl_command etl_processes_command = {&processes_opts, processes_list_run};
 
 static const char *figure_name(size_t i)
 {
@@ -522,15 +524,17 @@ static const char *figure_name(size_t i)
 
 static const struct opt_set top_sets[] = {{"FIGURE", figure_name}, {NULL, NULL}};
 
-const struct opt_command processes_top_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command processes_top_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "top",
     .brief = "the processes that used most of something",
     .operands = "FILE...",
     .opts = top_opts,
     .n_opts = sizeof top_opts / sizeof *top_opts,
     .sets = top_sets,
-    .examples = "  procfleet-agent etl top trace.etl\n"
-                "  procfleet-agent etl top trace.etl --by disk -n 5\n"
-                "  procfleet-agent etl top *.etl --by net --format json\n",
+    .examples = "  procfleet-etl top trace.etl\n"
+                "  procfleet-etl top trace.etl --by disk -n 5\n"
+                "  procfleet-etl top *.etl --by net --format json\n",
 };
+
+const struct etl_command etl_processes_top_command = {&processes_top_opts, processes_top_run};

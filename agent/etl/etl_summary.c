@@ -1,8 +1,8 @@
 /* `etl summary`: everything that can be counted in a recording. */
 #include <string.h>
 
+#include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_figures.h"
-#include "agent/etl/etl_job.h"
 #include "agent/etl/etl_processes.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -438,21 +438,23 @@ static enum err summarize(struct etl_job *job, size_t part, struct jsonw *j)
     return e;
 }
 
-enum err etl_summary_run(struct etl_job *job, struct errmsg *why)
+static enum err summary_run(struct etl_job *job, struct errmsg *why)
 {
     return etl_job_objects(job, "the summary", 2, summarize, why);
 }
 
 static const struct opt opts[] = {ETL_JOB_OPTS};
 
-const struct opt_command summary_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command summary_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "summary",
     .brief = "count everything in a recording: records, processes, CPU, disk, network",
     .operands = "FILE...",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .examples = "  procfleet-agent etl summary trace.etl\n"
-                "  procfleet-agent etl summary trace.etl.xz --format json | jq .processes\n"
-                "  procfleet-agent etl summary --merge kernel.etl user.etl\n",
+    .examples = "  procfleet-etl summary trace.etl\n"
+                "  procfleet-etl summary trace.etl.xz --format json | jq .processes\n"
+                "  procfleet-etl summary --merge kernel.etl user.etl\n",
 };
+
+const struct etl_command etl_summary_command = {&summary_opts, summary_run};

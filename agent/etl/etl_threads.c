@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "agent/etl/etl_job.h"
+#include "agent/etl/etl_commands.h"
 #include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/clk.h"
@@ -340,7 +340,7 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
     return e;
 }
 
-enum err etl_threads_run(struct etl_job *job, struct errmsg *why)
+static enum err threads_run(struct etl_job *job, struct errmsg *why)
 {
     static const char *const yields[] = {"END", "START", "SAMPLES", "FILE", NULL};
     struct table_column columns[COLUMNS];
@@ -366,13 +366,15 @@ enum err etl_threads_run(struct etl_job *job, struct errmsg *why)
 
 static const struct opt opts[] = {{"pid", 'p', "PID", "only of this process", false}, ETL_JOB_OPTS};
 
-const struct opt_command threads_opts = {
-    .program = "procfleet-agent etl",
+static const struct opt_command threads_opts = {
+    .program = ETL_JOB_PROGRAM,
     .name = "threads",
     .brief = "list every thread of a recording: process, name, life, samples, time on a CPU",
     .operands = "FILE...",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .examples = "  procfleet-agent etl threads trace.etl\n"
-                "  procfleet-agent etl threads trace.etl --pid 3676 --format csv\n",
+    .examples = "  procfleet-etl threads trace.etl\n"
+                "  procfleet-etl threads trace.etl --pid 3676 --format csv\n",
 };
+
+const struct etl_command etl_threads_command = {&threads_opts, threads_run};

@@ -115,6 +115,13 @@ static void bash_options(struct bash_walk *w, const struct opt_command *cmd, con
     buf_put_str(w->out, "--help' ;;\n");
 }
 
+static void bash_elsewhere(struct bash_walk *w, const struct opt_command *cmd, const char *path)
+{
+    if (cmd->elsewhere) {
+        buf_printf(w->out, "    '%s') other=%s ;;\n", path, cmd->elsewhere);
+    }
+}
+
 /* kind=... words=... for what `value` takes. */
 static void bash_takes(struct bash_walk *w, const struct opt_command *cmd, const char *value)
 {
@@ -195,7 +202,8 @@ static void bash_hosts(struct buf *out, const struct opt_program *p, const char 
 /* F stands for the program's function. */
 static const char bash_script[] =
     "F() {\n"
-    "    local current=${COMP_WORDS[COMP_CWORD]} path= option= kind= words= head= word i\n"
+    "    local current=${COMP_WORDS[COMP_CWORD]} path= option= kind= words= head= word other "
+    "i\n"
     "    COMPREPLY=()\n"
     "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
     "        word=${COMP_WORDS[i]}\n"
@@ -205,6 +213,15 @@ static const char bash_script[] =
     "            F_value \"$path $word\" && option=$word\n"
     "        elif F_commands \"$path\" && [[ \" $words \" == *\" $word \"* ]]; then\n"
     "            path+=\" $word\"\n"
+    "            if F_elsewhere \"$path\"; then\n"
+    "                COMP_WORDS=(\"$other\" \"${COMP_WORDS[@]:i+1}\")\n"
+    "                COMP_CWORD=$((COMP_CWORD - i))\n"
+    "                other=_${other//-/_}\n"
+    "                type $other &>/dev/null || _comp_load ${COMP_WORDS[0]} &>/dev/null ||\n"
+    "                    _completion_loader ${COMP_WORDS[0]} &>/dev/null\n"
+    "                type $other &>/dev/null && $other\n"
+    "                return\n"
+    "            fi\n"
     "        fi\n"
     "    done\n"
     "    kind= words=\n"
@@ -252,6 +269,7 @@ void opt_completion_bash(struct buf *out, const struct opt_program *p)
     bash_table(&w, "the options of a command", "options", false, bash_options);
     bash_table(&w, "what an option takes; a flag takes nothing", "value", false, bash_values);
     bash_table(&w, "what stands behind the options", "operands", false, bash_operands);
+    bash_table(&w, "the program that does what a command says", "elsewhere", false, bash_elsewhere);
     bash_hosts(out, p, function);
     for (const char *c = bash_script; *c; c++) {
         if (*c == 'F' && c[1] != 'i' && (c == bash_script || strchr(" !\n(", c[-1]))) {
@@ -377,6 +395,11 @@ static void zsh_leaf(const struct zsh_script *m, const struct opt_command *cmd,
 {
     struct opt_takes t;
 
+    if (cmd->elsewhere) {
+        buf_printf(m->out, "%s() {\n    words[1]=%s service=%s\n    _normal\n}\n\n", function,
+                   cmd->elsewhere, cmd->elsewhere);
+        return;
+    }
     buf_printf(m->out, "%s() {\n    _arguments -s -S \\\n", function);
     zsh_options(m, cmd);
     if (cmd->operands) {

@@ -115,7 +115,7 @@ rem -- programs: a file that still runs can be moved, not replaced; what fails g
 if exist "%AGENT%" "%AGENT%" service stop >nul 2>&1
 if not exist "%DIR%\" mkdir "%DIR%"
 if exist "%AGENT%" move /y "%AGENT%" "%AGENT%.old" >nul
-for %%f in (procfleet-agent.exe procfleet.exe uninstall.cmd agent.sample.yaml README.txt) do (
+for %%f in (procfleet-agent.exe procfleet-etl.exe procfleet.exe uninstall.cmd agent.sample.yaml README.txt) do (
     copy /y "%FROM%%%f" "%DIR%\%%f" >nul
     if errorlevel 1 goto not_written
 )

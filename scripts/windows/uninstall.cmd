@@ -50,7 +50,7 @@ if not "%GONE%"=="0" exit /b 3
 :files
 if "%PURGE%"=="1" if exist "%DATA%\" rd /s /q "%DATA%"
 if "%PURGE%"=="1" if exist "%DATA%\" goto not_removed
-for %%f in (procfleet-agent.exe procfleet-agent.exe.old procfleet.exe agent.sample.yaml README.txt) do (
+for %%f in (procfleet-agent.exe procfleet-agent.exe.old procfleet-etl.exe procfleet.exe agent.sample.yaml README.txt) do (
     if exist "%DIR%\%%f" del /f /q "%DIR%\%%f"
 )
 if exist "%AGENT%" goto not_removed

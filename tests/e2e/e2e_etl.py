@@ -363,6 +363,14 @@ def errors(room, plain):
     ensure("etl --help lists them", "threads" in run("--help")[0])
 
 
+def alone(room):
+    """The agent without the program that reads recordings."""
+    agent = shutil.copy(AGENT, room)
+    r = subprocess.run([agent, "etl", "info", "x"], capture_output=True, timeout=60, check=False)
+    ensure("without procfleet-etl beside it the agent says so, and what to do",
+           r.returncode == 1 and b"procfleet-etl cannot be started: not found" in r.stderr and b"install" in r.stderr, r)
+
+
 def pipes(plain):
     p = subprocess.Popen([AGENT, "etl", "events", plain], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     p.stdout.readline()
@@ -394,5 +402,6 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
     messages(directory)
     odd_names(directory)
     errors(directory, unpacked)
+    alone(directory)
     pipes(unpacked)
 sys.exit(0)

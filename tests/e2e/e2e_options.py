@@ -1,4 +1,4 @@
-"""Every command of the three programs: --help, the manual and what bash and zsh complete say the same, and a wrong word on the
+"""Every command of the programs: --help, the manual and what bash and zsh complete say the same, and a wrong word on the
 command line ends with exit code 2 and a sentence that names it. The tables are known here only by what --help prints."""
 
 import concurrent.futures
@@ -14,7 +14,7 @@ import time
 
 BIN = os.environ["PROCFLEET_BIN"]
 EXE = ".exe" if os.path.exists(os.path.join(BIN, "procfleet.exe")) else ""
-PROGRAMS = [p for p in ("procfleet", "procfleet-collector", "procfleet-agent") if os.path.exists(os.path.join(BIN, p + EXE))]
+PROGRAMS = [p for p in ("procfleet", "procfleet-collector", "procfleet-agent", "procfleet-etl") if os.path.exists(os.path.join(BIN, p + EXE))]
 LIMIT = 120  # seconds that anything may take on a busy machine
 KINDS = {"FILE", "DIR", "HOST", "HOST[:PORT]", "COMMAND", "KEY=VALUE"}
 BAD = {"N": "x7", "PID": "-1", "TID": "x", "MS": "soon", "FACTOR": "fast", "SPAN": "soon", "TIME": "yesterday"}
@@ -49,7 +49,8 @@ class Command:
     def __init__(self, path):
         self.path = path
         page = run(*path, "--help", expect=0)[1]
-        self.brief = page.split("\n", 1)[0].split(": ", 1)[1]
+        call, self.brief = page.split("\n", 1)[0].split(": ", 1)
+        self.elsewhere = call in PROGRAMS and path != [call]  # another program does it, and is asked here, too
         self.subs, self.options, self.sets, self.operands = [], [], {}, ""
         usage = re.search(r"^Usage: %s(?: \[OPTION\]\.\.\.)? ?(.*)$" % re.escape(" ".join(path)), page, re.M)
         if usage and "Options:" in page:
@@ -89,7 +90,7 @@ def commands():
     found, todo = [], [[p] for p in PROGRAMS]
     while todo:
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
-            level = list(pool.map(Command, todo))
+            level = [c for c in pool.map(Command, todo) if not c.elsewhere]
         found += level
         todo = [c.path + [s] for c in level for s in c.subs]
     return found
@@ -305,6 +306,12 @@ def by_hand(room):
              (["procfleet", "events", "--kind", "process,lev"], ["process,level"]), (["procfleet", "to"], ["top"])]
     for (words, wanted), got in zip(asked, bash(script, [w for w, _ in asked])):
         check("bash: " + " ".join(words), got, wanted)
+    script = os.path.join(room, "both.bash")
+    with open(script, "w", encoding="utf-8") as f:
+        f.write(run("procfleet-agent", "completion", expect=0)[1] + run("procfleet-etl", "completion", expect=0)[1])
+    asked = [(["procfleet-agent", "etl", "summ"], ["summary"]), (["procfleet-agent", "etl", "top", "--by", "disk_ti"], ["disk_time"])]
+    for (words, wanted), got in zip(asked, bash(script, [w for w, _ in asked])):
+        check("bash: " + " ".join(words), got, wanted)
     script = os.path.join(room, "procfleet-agent.bash")
     asked = [(["procfleet-agent", "run", "--set", "batch.max_a"], ["batch.max_age="]),
              (["procfleet-agent", "spool", "retry", "a"], ["all"])]
@@ -382,7 +389,7 @@ def refusals(all_commands):
 def written(all_commands):
     """What standard output does not take is an error, and "help COMMAND" is the page of "COMMAND --help"."""
     pages = [p + w for p in ([x] for x in PROGRAMS) for w in (["--help"], ["man"], ["completion"], ["version"])]
-    pages += [[p, "config-sample"] for p in PROGRAMS if p != "procfleet"]
+    pages += [[p, "config-sample"] for p in PROGRAMS if p in ("procfleet-agent", "procfleet-collector")]
     for page in pages if os.path.exists("/dev/full") else []:
         with open("/dev/full", "w") as full:
             r = subprocess.run([os.path.join(BIN, page[0])] + page[1:], stdin=subprocess.DEVNULL, stdout=full,

@@ -13,6 +13,8 @@ from fleet import ensure, skip  # noqa: E402
 
 TREE = os.environ["PROCFLEET_TREE"]
 PROGRAMS = ("procfleet", "procfleet-agent", "procfleet-collector")
+BESIDE = {"procfleet-agent": ["procfleet-etl"]}  # programs of a package beside its own
+ALL_PROGRAMS = PROGRAMS + tuple(p for beside in BESIDE.values() for p in beside)
 SERVICES = {"agent": "procfleet-agent", "collector": "procfleet-collector"}
 PACKAGES = {"agent": "procfleet-agent", "collector": "procfleet-collector", "cli": "procfleet"}
 
@@ -40,11 +42,11 @@ def found_below(top, name):
 
 def expected(prefix, conf, unit_dir):
     """Of every installation; documents and manual pages beside it."""
-    files = {os.path.join(prefix, "bin", p) for p in PROGRAMS}
-    files |= {os.path.join(prefix, "share/bash-completion/completions", p) for p in PROGRAMS}
+    files = {os.path.join(prefix, "bin", p) for p in ALL_PROGRAMS}
+    files |= {os.path.join(prefix, "share/bash-completion/completions", p) for p in ALL_PROGRAMS}
     files |= {os.path.join(prefix, "share/doc", p, "LICENSE") for p in PROGRAMS}
-    files |= {os.path.join(prefix, "share/man/man1", p + ".1") for p in PROGRAMS}
-    files |= {os.path.join(prefix, "share", setting("PROCFLEET_ZSH_DIR"), "_" + p) for p in PROGRAMS}
+    files |= {os.path.join(prefix, "share/man/man1", p + ".1") for p in ALL_PROGRAMS}
+    files |= {os.path.join(prefix, "share", setting("PROCFLEET_ZSH_DIR"), "_" + p) for p in ALL_PROGRAMS}
     for name, program in SERVICES.items():
         files.add(os.path.join(conf, name + ".yaml"))
         files.add(os.path.join(prefix, unit_dir, program + ".service"))
@@ -63,11 +65,14 @@ def installs(top):
     ensure("all is installed", wanted <= files, wanted - files)
     others = [f for f in files - wanted if not is_document(f)]
     ensure("and nothing of the libraries", not others, others)
+    for program in ALL_PROGRAMS:
+        said = run(os.path.join(top, prefix.lstrip("/"), "bin", program), "--version")
+        ensure("%s runs from there" % program, said.startswith(program + " "), said)
     for program in PROGRAMS:
         documents = os.path.join(prefix, "share/doc", program).lstrip("/") + "/"
         ensure("%s is documented" % program, any(f.startswith(documents) and f.endswith(".md") for f in files))
-        said = run(os.path.join(top, prefix.lstrip("/"), "bin", program), "--version")
-        ensure("%s runs from there" % program, said.startswith(program + " "), said)
+    said = run(os.path.join(top, prefix.lstrip("/"), "bin", "procfleet-agent"), "etl", "--version")
+    ensure("the agent starts the program for recordings", said.startswith("procfleet-etl "), said)
     return prefix
 
 
@@ -126,7 +131,8 @@ def package_contents(debs):
         ensure("%s has no file that others may write" % package,
                all(mode[5] != "w" and mode[8] != "w" for mode, _, _ in files), files)
         programs = [n for n in names if re.search(r"/bin/.", n)]
-        ensure("%s has its program alone" % package, len(programs) == 1 and programs[0].endswith("/bin/" + package), names)
+        own = sorted([package] + BESIDE.get(package, []))
+        ensure("%s has its programs alone" % package, sorted(os.path.basename(p) for p in programs) == own, names)
         for end in ("/copyright", "/changelog.gz"):
             ensure("%s has %s" % (package, end[1:]), any(n.endswith("/doc/%s%s" % (package, end)) for n in names), names)
         for script in ("postinst", "prerm", "postrm", "conffiles") if component in SERVICES else ():

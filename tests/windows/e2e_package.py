@@ -12,8 +12,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from fleet import BIN, ROOT, Fleet, check, ensure, skip  # noqa: E402  (it reads the environment)
 from prefix import WINESERVER, Prefix, windows  # noqa: E402
 
-FILES = ["README.txt", "agent.md", "agent.sample.yaml", "install.cmd", "metrics-windows.md", "procfleet-agent.exe",
-         "procfleet.exe", "uninstall.cmd", "windows.md"]
+FILES = ["README.txt", "agent.md", "agent.sample.yaml", "etl-tool.md", "install.cmd", "metrics-windows.md", "procfleet-agent.exe",
+         "procfleet-etl.exe", "procfleet.exe", "uninstall.cmd", "windows.md"]
 LICENCES = ["jansson", "libmicrohttpd", "libyaml", "mbedtls", "mingw-w64", "nng", "procfleet", "protobuf-c", "uthash", "xxhash",
             "zstd"]
 
@@ -87,7 +87,7 @@ def install(fleet, wine, package):
         os.chmod(os.path.join(data, "tls", place), 0o600 if place != "." else 0o700)
     wine.run(agent, "service", "start")
     check("the programs are there", sorted(os.listdir(programs)),
-          ["README.txt", "agent.sample.yaml", "procfleet-agent.exe", "procfleet.exe", "uninstall.cmd"])
+          ["README.txt", "agent.sample.yaml", "procfleet-agent.exe", "procfleet-etl.exe", "procfleet.exe", "uninstall.cmd"])
     check("the keys are there", sorted(os.listdir(os.path.join(data, "tls"))), ["agent.key", "agent.pem", "ca.pem"])
     fleet.wait_for("data of the installed service", lambda: fleet.hosts().get("wine"))
 
