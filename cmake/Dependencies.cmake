@@ -38,34 +38,6 @@ function(dep name)
   FetchContent_Declare(${name} URL ${source} URL_HASH SHA256=${hash} DOWNLOAD_EXTRACT_TIMESTAMP OFF ${ARGN})
 endfunction()
 
-# A binary package (.deb) of deps.lock, unpacked at configure time: its files are then below ${name}_SOURCE_DIR.
-function(dep_package name)
-  foreach(line IN LISTS lock_lines)
-    string(REPLACE " " ";" row "${line}")
-    list(GET row 0 row_name)
-    if(row_name STREQUAL name)
-      list(GET row 2 file)
-      list(GET row 3 pinned)
-    endif()
-  endforeach()
-  if(NOT EXISTS "${DEPS_DIR}/${file}")
-    message(FATAL_ERROR "${file} is not in ${DEPS_DIR}: scripts/install-deps puts it there")
-  endif()
-  file(SHA256 "${DEPS_DIR}/${file}" hash)
-  if(NOT hash STREQUAL pinned)
-    message(FATAL_ERROR "${DEPS_DIR}/${file} does not have the SHA-256 of cmake/deps.lock: delete it, run scripts/install-deps")
-  endif()
-  string(SUBSTRING ${hash} 0 8 short)
-  set(dir ${CMAKE_BINARY_DIR}/_deps/${name}-${short}-src)
-  if(NOT EXISTS ${dir}/usr)
-    file(ARCHIVE_EXTRACT INPUT "${DEPS_DIR}/${file}" DESTINATION ${dir}/deb)
-    file(GLOB data ${dir}/deb/data.tar.*)
-    file(ARCHIVE_EXTRACT INPUT ${data} DESTINATION ${dir})
-    file(REMOVE_RECURSE ${dir}/deb)
-  endif()
-  set(${name}_SOURCE_DIR ${dir} PARENT_SCOPE)
-endfunction()
-
 # A library whose own build is not used: the sources that match, with one include directory.
 function(source_lib name include)
   file(GLOB files CONFIGURE_DEPENDS ${ARGN})
@@ -157,10 +129,6 @@ else()
     HAVE_STRINGS_H=1 HAVE_SYSCONF=1 HAVE_SYS_EVENTFD_H=1 HAVE_SYS_IOCTL_H=1 HAVE_SYS_SELECT_H=1 HAVE_SYS_SOCKET_H=1
     HAVE_SYS_STAT_H=1 HAVE_SYS_TIME_H=1 HAVE_UNISTD_H=1 HAVE_WRITEV=1 HAVE_TSEARCH=1 MHD_USE_POSIX_THREADS=1
     _MHD_ITC_EVENTFD=1)
-endif()
-
-if(NOT WIN32) # of the console's page, which is in the collector
-  dep_package(dygraphs)
 endif()
 
 if(WIN32) # on Linux the package serves

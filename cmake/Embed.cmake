@@ -1,13 +1,12 @@
-# procfleet_embed(TARGET web-dir FILES name=path...): puts a page into TARGET. Each file of web-dir, and each path under its
-# name, is packed by `gzip -9n` and taken in by .incbin; a generated table (collector/console/assets.h) says where each is.
-# `ninja console_size` prints how large each is and fails above the budget. Nothing generated is committed.
+# procfleet_embed(TARGET web-dir): puts a page into TARGET. Each file of web-dir is packed by `gzip -9n` and taken in by
+# .incbin; a generated table (collector/console/assets.h) says where each is. `ninja console_size` prints how large each
+# is and fails above the budget. Nothing generated is committed.
 #
 # All files but index.html are served under one address, /a/HASH/NAME, where HASH is the first 12 digits of the SHA-256 of all
 # of them. So modules import each other by plain relative names (`./x.js`, `../x.js`), which hold as they are in web-dir too:
 # a hash for each file would need an import map, which the page's policy (`script-src 'self'`) does not let stand in index.html.
 # In index.html alone, `="./` becomes `="/a/HASH/`.
 function(procfleet_embed target web)
-  cmake_parse_arguments(E "" "" "FILES" ${ARGN})
   file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${web} ${web}/*.html ${web}/*.js ${web}/*.css ${web}/*.svg)
   list(SORT files)
   set(pairs)
@@ -15,11 +14,6 @@ function(procfleet_embed target web)
   foreach(file IN LISTS files)
     list(APPEND pairs ${file}=${web}/${file})
     list(APPEND paths ${web}/${file})
-  endforeach()
-  foreach(pair IN LISTS E_FILES)
-    string(REGEX REPLACE "^[^=]*=" "" path ${pair})
-    list(APPEND pairs ${pair})
-    list(APPEND paths ${path})
   endforeach()
   find_program(GZIP gzip REQUIRED)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/web)

@@ -22,8 +22,7 @@ function(add_header_licence name)
   set(copyright "${copyright}" PARENT_SCOPE)
 endfunction()
 
-foreach(pair IN ITEMS nng:LICENSE.txt protobufc:LICENSE zstd:LICENSE libyaml:License jansson:LICENSE libmicrohttpd:COPYING
-             dygraphs:usr/share/doc/libjs-dygraphs/copyright)
+foreach(pair IN ITEMS nng:LICENSE.txt protobufc:LICENSE zstd:LICENSE libyaml:License jansson:LICENSE libmicrohttpd:COPYING)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 name)
   list(GET pair 1 file)

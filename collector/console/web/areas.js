@@ -14,7 +14,7 @@ import { el, put } from './el.js';
 import { axis, count, NONE, ppm, rate, title as titleOf, value } from './format.js';
 import { heat } from './heat.js';
 import { panel } from './panel.js';
-import { plot, ready } from './plot.js';
+import { plot } from './plot.js';
 import { groupsOf } from './rows.js';
 import { get, range } from './store.js';
 import { table } from './table.js';
@@ -216,7 +216,6 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
         panel: p,
         async load(next) {
             ask = { mode: 'area', limit: 12, group: 'image', ...next };
-            await ready;
             const params = {
                 metric: ask.metric,
                 group_by: ask.group,

@@ -44,7 +44,7 @@ export function band(parent, app, { height, label, paint }) {
         }
     }
 
-    pointer(canvas, {
+    const still = pointer(canvas, {
         timeAt: (px) => shown.from + (px / width()) * (shown.until - shown.from),
         range: () => [shown.from, shown.until],
         onZoom: (from, to) => app.zoom(from, to),
@@ -63,6 +63,7 @@ export function band(parent, app, { height, label, paint }) {
             draw();
         },
         close() {
+            still();
             shown = null;
             stopScheme();
             sizes.disconnect();

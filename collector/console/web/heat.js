@@ -127,7 +127,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
         }
     }
 
-    pointer(canvas, {
+    const still = pointer(canvas, {
         timeAt,
         range,
         onBack,
@@ -160,6 +160,7 @@ export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
         },
         at: (ms) => (data && ms !== null ? bucketAt(data, ms) : null),
         close: () => {
+            still();
             sizes.disconnect();
             unscheme();
             data = null;

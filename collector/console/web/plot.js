@@ -1,20 +1,21 @@
-/* Plots over time: dygraphs for axes, scale and canvas; what is drawn on it, and what did not arrive, is ours. Values
+/* Plots over time: areas, lines and bands, with axes, cursor and brush; what did not arrive is drawn on them. Values
  * and what arrived come from one answer and are kept in one object, so that a plot cannot pair them with another's.
  *
  *   const p = plot(parent, {height: 160, label, onZoom: (from, to), onWindow: (from, to), onBack, onHover: (ms |
  *       null), onSelect: (key |
  *       null)})
- *   p.draw({series, hosts, metric, groups: [{key, label, name, values, low, high}], stacked, rates, lines, cpus})
+ *   p.draw({series, hosts, metric, groups: [{key, label, name, values, low, high}], stacked, rates, level, polled})
  *       groups as of groupsOf (rows.js): arrays of series.n, null where nothing is. stacked: areas, the first at the
  *       bottom; else lines, with a band where there is low and high. rates: values are sums of a bucket, shown per
- *       second. lines: more groups, drawn in ink over all, `dashed` or not. level: {value, text}, a dashed line across.
- *       polled: starts and ends that are shorter than a sample are not seen
+ *       second. level: {value, text}, a dashed line across. polled: starts and ends that are shorter than a sample
+ *       are not seen
  *   p.hover(ms | null)    the cursor, also of another plot       p.select(key | null)     others fade
- *   p.window(from, to)    at once, with what is there            p.close()
+ *   p.window(from, to)    with what is there                     p.close()
  *   p.at(ms) → {ms, step, ppm, hosts, asked, values: [{label, value}], total} | null
- *   ready                 a promise: dygraphs has loaded
  *   pointer(node, {timeAt, range, onZoom, onWindow, onBack, onHover, onClick, brush})     as on every time axis
- *       onWindow: while the hand moves; onZoom: when it rests
+ *       onWindow: while the hand moves; onZoom: when it rests; gives a function that ends it
+ *
+ * All plots draw in the next frame, once, whatever was asked of them before it; none looks at the layout then.
  *
  * Drag: zoom in. Shift and drag: pan. Wheel: zoom at the pointer (where the page itself scrolls, with Ctrl). Double
  * click: back. */
@@ -22,25 +23,29 @@ import { onScheme, ofName, REST, theme } from './colour.js';
 import { axis, valueTicks } from './format.js';
 import { drawLoss, drawNothing, drawPolled, holes, lossRuns, redone } from './hatch.js';
 import { el } from './el.js';
+import { pixel, raster } from './raster.js';
 import { ticks } from './time.js';
 
-/* dygraphs sets texts of axes by markup; here it can bring in none. */
-const escaped = (s) => String(s).replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
-globalThis.trustedTypes?.createPolicy('default', { createHTML: escaped });
-
-const script = document.getElementById('dygraphs');
-export const ready = globalThis.Dygraph
-    ? Promise.resolve()
-    : new Promise((resolve, reject) => {
-          script.addEventListener('load', resolve);
-          script.addEventListener('error', reject);
-      });
-
-const AXIS_WIDTH = 58;
+const LEFT = 58; /* labels of values */
+const FOOT = 20; /* labels of time */
+const TICK_PX = 84;
+const VALUE_PX = 30;
+const OVER_PX = 3; /* above the largest value */
+const FONT = '11px system-ui, sans-serif';
 const SPAN_MIN_MS = 2; /* what one can zoom to */
 const open = new Set();
+let framed = 0;
 
 const REST_MS = 250;
+
+function frame() {
+    framed = 0;
+    for (const p of open) p.frame();
+}
+
+const soon = () => {
+    framed ||= requestAnimationFrame(frame);
+};
 
 export function pointer(node, { timeAt, range, onZoom, onWindow, onBack, onHover, onClick, brush }) {
     let start = null;
@@ -105,6 +110,7 @@ export function pointer(node, { timeAt, range, onZoom, onWindow, onBack, onHover
         },
         { passive: false },
     );
+    return () => clearTimeout(resting);
 }
 
 /* What a bucket holds, for readouts. */
@@ -126,354 +132,339 @@ export function bucketAt({ series, groups, rates }, ms) {
     };
 }
 
+const there = (v) => v !== null && v !== undefined;
+const lineOf = (g) => (g.key === null ? REST : ofName(g.name ?? g.key));
+
+/* The running sums of what is stacked, bottom first, each with its gaps; and the most of each bucket. */
+function stack({ series, groups, stacked }) {
+    const most = new Float64Array(series.n);
+    for (const g of groups) {
+        g.top = g.values;
+        if (!stacked) {
+            for (let i = 0; i < series.n; i++) most[i] = Math.max(most[i], g.high?.[i] ?? g.values[i] ?? 0);
+            continue;
+        }
+        g.base = Float64Array.from(most);
+        g.top = g.values.map((v, i) => (there(v) ? (most[i] += v) : null));
+    }
+    return most;
+}
+
 export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBack, onHover, onSelect }) {
-    const box = el('div.plot', { role: 'img', 'aria-label': label });
+    const [picture, glass] = [el('canvas'), el('canvas')];
+    const box = el('div.plot', { role: 'img', 'aria-label': label }, picture, glass);
     box.style.height = height + 'px';
     parent.append(box);
-    let graph = null;
+    const area = { x: LEFT, y: 0, w: 0, h: height - FOOT };
+    let ratio = 1;
+    let width = 0;
+    let pixels = null;
     let data = null;
+    let most = null; /* of each bucket */
+    let marks = null; /* what did not arrive */
     let chosen = null;
     let cursor = null;
     let brushed = [0, 0];
-    let shown = null;
+    let shown = [0, 1]; /* ms in sight */
+    let high = 1; /* at the upper edge, as the axis shows it */
+    let stale = false; /* the picture; the glass is drawn with each frame that is asked for */
+    let wanted = false;
 
-    const step = () => Number(data.series.step_ns) / 1e6;
-    const end = () => data.series.t0_ms + data.series.n * step();
-    const range = () => shown || [data.series.t0_ms, end()];
-    const scale = () => (data.rates ? 1000 / step() : 1);
-
-    /* The running sums of what is stacked, bottom first, each with its gaps. */
-    function stack(groups, n) {
-        const sums = new Float64Array(n);
-        for (const g of groups) {
-            g.base = g.top = g.values;
-            if (!data.stacked) continue;
-            g.base = new Float64Array(sums);
-            g.top = g.values.map((v, i) => {
-                if (v === null) return null;
-                sums[i] += v;
-                return sums[i];
-            });
-        }
-        return sums;
-    }
-
-    /* Columns for dygraphs: the most and the least of each bucket; it scales and we draw. */
-    function extent() {
-        const { series, groups, lines = [] } = data;
-        const sums = stack(groups, series.n);
-        const k = scale();
-        const rows = [];
-        for (let i = 0; i < series.n; i++) {
-            let most = Math.max(data.stacked ? sums[i] : 0, 0);
-            for (const g of [...(data.stacked ? [] : groups), ...lines]) {
-                most = Math.max(most, g.high?.[i] ?? g.values[i] ?? 0);
-            }
-            rows.push([series.t0_ms + i * step(), most * k]);
-        }
-        rows.push([end(), rows.length ? rows[rows.length - 1][1] : 0]);
-        return rows;
-    }
-
-    const lineOf = (g) => (g.key === null ? REST : ofName(g.name ?? g.key));
+    let step = 1; /* ms of a bucket */
+    let scale = 1; /* from a value of a bucket to what is shown */
+    const X = (ms) => area.x + ((ms - shown[0]) / (shown[1] - shown[0])) * area.w;
+    const Y = (v) => area.y + area.h - (v / high) * (area.h - OVER_PX);
+    const timeAt = (x) => shown[0] + ((x - area.x) / area.w) * (shown[1] - shown[0]);
+    const bucketOf = (ms) => (ms - data.series.t0_ms) / step;
     const faded = (g) => chosen !== null && g.key !== chosen;
 
-    const there = (v) => v !== null && v !== undefined;
-    let seen = [0, 0]; /* the buckets in sight */
+    function sized(w) {
+        const now = globalThis.devicePixelRatio || 1;
+        if (w === width && now === ratio) return;
+        [width, ratio] = [w, now];
+        area.w = Math.max(1, width - LEFT);
+        pixels = raster(area.w, area.h, ratio);
+        for (const canvas of [picture, glass]) {
+            canvas.width = Math.round(width * ratio);
+            canvas.height = Math.round(height * ratio);
+            canvas.style.width = width + 'px';
+            canvas.style.height = height + 'px';
+        }
+        redraw();
+    }
 
-    /* One path for each run of buckets with values: nothing is joined across a gap. */
-    function runs(values, visit) {
-        for (let i = seen[0]; i < seen[1];) {
-            if (!there(values[i])) {
-                i++;
+    function redraw() {
+        stale = wanted = true;
+        soon();
+    }
+
+    function over() {
+        wanted = true;
+        soon();
+    }
+
+    const context = (canvas) => {
+        const g = canvas.getContext('2d');
+        g.setTransform(ratio, 0, 0, ratio, 0, 0);
+        g.clearRect(0, 0, width, height);
+        g.font = FONT;
+        return g;
+    };
+
+    /* -- values, as pixels: columns of a bucket, from x[i] to x[i + 1] -- */
+
+    function columns() {
+        const [first, last] = [Math.max(0, Math.floor(bucketOf(shown[0]))), bucketOf(shown[1])];
+        const end = Math.min(data.series.n, Math.ceil(last));
+        const at = (i) => Math.round((X(data.series.t0_ms + i * step) - area.x) * ratio);
+        return { first, end, x: Int32Array.from({ length: Math.max(0, end - first) + 1 }, (_, i) => at(first + i)) };
+    }
+
+    let [zero, unit] = [0, 0]; /* rows of the picture: zero - v * unit */
+    const row = (v) => Math.round(zero - v * unit);
+
+    function areas_(c) {
+        const n = c.end - c.first;
+        const below = new Int32Array(n).fill(pixels.h);
+        const edge = pixel(theme().ground);
+        const wide = c.x[n] - c.x[0] > 3 * n * ratio;
+        for (const g of data.groups) {
+            const fill = pixel(lineOf(g).fill, faded(g) ? 0.22 : 1);
+            let before = 0;
+            for (let i = 0; i < n; i++) {
+                const top = g.top[c.first + i];
+                if (!there(top)) {
+                    before = 0;
+                    continue;
+                }
+                /* What is there is seen, however little. */
+                const y = Math.min(row(top), top > 0 ? pixels.h - 1 : pixels.h);
+                if (y < below[i]) pixels.box(c.x[i], c.x[i + 1], y, below[i], fill);
+                below[i] = Math.min(below[i], y);
+                if (!wide) continue;
+                pixels.box(c.x[i], c.x[i + 1], y, y + 1, edge);
+                if (before) pixels.box(c.x[i], c.x[i] + 1, Math.min(y, before), Math.max(y, before), edge);
+                before = y;
+            }
+        }
+    }
+
+    function band(c, g) {
+        const fill = pixel(lineOf(g).fill, 0.25);
+        for (let i = 0; i < c.x.length - 1; i++) {
+            const [low, up] = [g.low[c.first + i], g.high[c.first + i]];
+            if (there(low) && there(up)) pixels.box(c.x[i], c.x[i + 1], row(up), row(low), fill);
+        }
+    }
+
+    /* Steps; nothing is joined across a bucket without a value. */
+    function line(c, g) {
+        if (g.low && g.high) band(c, g);
+        const ink = pixel(lineOf(g).line, faded(g) ? 0.25 : 1);
+        const thick = Math.max(1, Math.round((g.key === chosen ? 2.2 : 1.4) * ratio));
+        let before = null;
+        for (let i = 0; i < c.x.length - 1; i++) {
+            const v = g.values[c.first + i];
+            if (!there(v)) {
+                before = null;
                 continue;
             }
-            let j = i;
-            while (j < seen[1] && there(values[j])) j++;
-            visit(i, j);
-            i = j;
+            const y = Math.min(row(v), pixels.h - thick);
+            pixels.box(c.x[i], Math.max(c.x[i + 1], c.x[i] + 1), y, y + thick, ink);
+            if (before !== null)
+                pixels.box(c.x[i], c.x[i] + thick, Math.min(y, before), Math.max(y, before) + thick, ink);
+            before = y;
         }
     }
 
-    function steps(ctx, values, i, j, X, Y, back) {
-        if (!back) {
-            for (let k = i; k < j; k++) {
-                ctx.lineTo(X(k), Y(values[k]));
-                ctx.lineTo(X(k + 1), Y(values[k]));
-            }
-        } else {
-            for (let k = j - 1; k >= i; k--) {
-                ctx.lineTo(X(k + 1), Y(values[k]));
-                ctx.lineTo(X(k), Y(values[k]));
-            }
-        }
-    }
+    /* -- around them -- */
 
-    /* Buckets of a pixel or two as columns: quicker than one path with thousands of corners. */
-    function columns(ctx, g, X, Y) {
-        let x = Math.round(X(seen[0]));
-        for (let i = seen[0]; i < seen[1]; i++) {
-            const next = Math.round(X(i + 1));
-            const top = g.top[i];
-            if (there(top) && top > g.base[i]) {
-                const y = Y(top);
-                ctx.fillRect(x, y, next - x, Y(g.base[i]) - y);
-            }
-            x = next;
-        }
-    }
-
-    function area(ctx, g, X, Y) {
-        const colour = lineOf(g);
-        ctx.globalAlpha = faded(g) ? 0.22 : 1;
-        ctx.fillStyle = colour.fill;
-        if (X(1) - X(0) < 3) {
-            columns(ctx, g, X, Y);
-            return;
-        }
-        runs(g.top, (i, j) => {
-            ctx.beginPath();
-            ctx.moveTo(X(i), Y(g.base[i]));
-            steps(ctx, g.top, i, j, X, Y, false);
-            steps(ctx, g.base, i, j, X, Y, true);
-            ctx.closePath();
-            ctx.fill();
-        });
-        ctx.globalAlpha = faded(g) ? 0.3 : 0.9;
-        ctx.lineWidth = 1;
-        ctx.strokeStyle = theme().ground;
-        runs(g.top, (i, j) => {
-            ctx.beginPath();
-            steps(ctx, g.top, i, j, X, Y, false);
-            ctx.stroke();
-        });
-    }
-
-    function line(ctx, g, X, Y) {
-        const colour = lineOf(g);
-        if (g.low && g.high) {
-            ctx.globalAlpha = 0.22;
-            ctx.fillStyle = colour.fill;
-            runs(g.high, (i, j) => {
-                ctx.beginPath();
-                ctx.moveTo(X(i), Y(g.low[i]));
-                steps(ctx, g.high, i, j, X, Y, false);
-                steps(ctx, g.low, i, j, X, Y, true);
-                ctx.fill();
-            });
-        }
-        ctx.globalAlpha = faded(g) ? 0.25 : 1;
-        ctx.strokeStyle = g.ink ? theme().ink : colour.line;
-        ctx.lineWidth = g.key === chosen ? 2.2 : 1.4;
-        ctx.setLineDash(g.dashed ? [5, 4] : []);
-        runs(g.values, (i, j) => {
-            ctx.beginPath();
-            steps(ctx, g.values, i, j, X, Y, false);
-            ctx.stroke();
-        });
-        ctx.setLineDash([]);
-    }
-
-    function drawLevel(ctx, where, y, text) {
+    function labels(g, values, times) {
         const t = theme();
-        ctx.strokeStyle = ctx.fillStyle = t.dim;
-        ctx.lineWidth = 1;
-        ctx.setLineDash([4, 4]);
-        ctx.beginPath();
-        ctx.moveTo(where.x, y);
-        ctx.lineTo(where.x + where.w, y);
-        ctx.stroke();
-        ctx.setLineDash([]);
-        ctx.font = '11px system-ui, sans-serif';
-        ctx.fillText(text, where.x + where.w - ctx.measureText(text).width - 4, y - where.y < 16 ? y + 12 : y - 4);
-    }
-
-    /* Called by dygraphs with its axes laid out: everything inside them. */
-    function paint(ctx, where, g) {
-        const { series, groups, lines = [], hosts = [], level, polled } = data;
-        const k = scale();
-        const first = g.toDomXCoord(series.t0_ms);
-        const wide = (g.toDomXCoord(end()) - first) / Math.max(1, series.n);
-        const X = (i) => first + i * wide;
-        const zero = g.toDomYCoord(0);
-        const unit = (g.toDomYCoord(1) - zero) * k;
-        const Y = (v) => zero + v * unit;
-        const bucket = (x) => Math.max(0, Math.min(series.n, (x - first) / wide));
-        seen = [Math.floor(bucket(where.x)), Math.ceil(bucket(where.x + where.w))];
-        ctx.save();
-        ctx.beginPath();
-        ctx.rect(where.x, where.y, where.w, where.h);
-        ctx.clip();
-        for (const one of groups) (data.stacked ? area : line)(ctx, one, X, Y);
-        ctx.globalAlpha = 1;
-        for (const one of lines) line(ctx, { ...one, ink: true }, X, Y);
-        ctx.globalAlpha = 1;
-        if (polled) drawPolled(ctx, where.x, where.y + where.h - 1, where.w);
-        if (level) drawLevel(ctx, where, Y(level.value), level.text);
-        const hole = holes(series, hosts);
-        for (const run of lossRuns(series, hosts)) {
-            const from = Math.max(run.from, hole.before?.until ?? -Infinity);
-            const to = Math.min(run.to, hole.after?.from ?? Infinity);
-            if (to > from)
-                drawLoss(
-                    ctx,
-                    g.toDomXCoord(from),
-                    where.y,
-                    g.toDomXCoord(to) - g.toDomXCoord(from),
-                    where.h,
-                    run.ppm,
-                    run.atMost,
-                );
+        g.fillStyle = t.dim;
+        g.textBaseline = 'middle';
+        g.textAlign = 'right';
+        for (const v of values) {
+            g.fillText(axis(data.metric, v, data.rates), LEFT - 6, Math.max(6, Math.min(area.h - 5, Y(v))));
         }
-        const nothing = (from, to, what) => {
-            const [a, b] = [Math.max(where.x, g.toDomXCoord(from)), Math.min(where.x + where.w, g.toDomXCoord(to))];
-            drawNothing(ctx, a, where.y, b - a, where.h, what);
-        };
-        for (const none of hole.within) nothing(none.from, none.until, none.text);
-        if (hole.before) nothing(range()[0], hole.before.until, hole.before.text);
-        if (hole.after) nothing(hole.after.from, range()[1], hole.after.text);
-        ctx.restore();
+        g.textAlign = 'center';
+        for (const m of times) {
+            const half = g.measureText(m.text).width / 2;
+            g.fillText(m.text, Math.max(half, Math.min(width - half, X(m.ms))), height - FOOT / 2 + 1);
+        }
+        g.fillStyle = t.grid;
+        g.fillRect(area.x, area.y + area.h, area.w, 1);
+        g.fillRect(area.x - 1, area.y, 1, area.h + 1);
     }
 
-    /* The upper canvas: cursor and brush. */
-    function over() {
-        if (!graph) return;
-        const ctx = graph.canvas_ctx_;
-        const where = graph.getArea();
+    function drawLevel(g, y, text) {
+        g.strokeStyle = theme().dim;
+        g.lineWidth = 1;
+        g.setLineDash([4, 4]);
+        g.beginPath();
+        g.moveTo(area.x, y);
+        g.lineTo(area.x + area.w, y);
+        g.stroke();
+        g.setLineDash([]);
+        const at = y - area.y < 16 ? y + 9 : y - 9;
+        const wide = g.measureText(text).width;
+        g.fillStyle = theme().ground;
+        g.fillRect(area.x + area.w - wide - 8, at - 7, wide + 6, 14);
+        g.fillStyle = theme().dim;
+        g.textAlign = 'right';
+        g.fillText(text, area.x + area.w - 5, at);
+    }
+
+    function missing(g) {
+        const { hole, runs } = marks;
+        for (const run of runs) {
+            const [x, end] = [Math.max(area.x, X(run.from)), Math.min(area.x + area.w, X(run.to))];
+            if (end > x) drawLoss(g, x, area.y, end - x, area.h, run.ppm, run.atMost);
+        }
+        for (const none of [...hole.within, ...hole.around]) {
+            const [x, end] = [Math.max(area.x, X(none.from)), Math.min(area.x + area.w, X(none.until))];
+            drawNothing(g, x, area.y, end - x, area.h, none.text);
+        }
+    }
+
+    function paint() {
+        const c = columns();
+        let top = 0;
+        for (let i = c.first; i < c.end; i++) top = Math.max(top, most[i]);
+        high = top * scale || 1;
+        zero = area.h * ratio;
+        unit = ((scale / high) * (area.h - OVER_PX)) * ratio;
+        const binary = /byte|working|pool/.test(data.metric);
+        const values = valueTicks(0, high, Math.max(2, Math.floor(area.h / VALUE_PX)), binary).filter((v) => v <= high);
+        const times = ticks(...shown, Math.max(2, Math.floor(area.w / TICK_PX)));
+        const grid = pixel(theme().grid);
+        const g = context(picture);
+        pixels.clear();
+        for (const v of values) pixels.box(0, pixels.w, row(v / scale), row(v / scale) + 1, grid);
+        for (const m of times) {
+            const x = Math.round((X(m.ms) - area.x) * ratio);
+            pixels.box(x, x + 1, 0, pixels.h, grid);
+        }
+        if (data.stacked) areas_(c);
+        else for (const one of data.groups) line(c, one);
+        pixels.put(g, area.x, area.y);
+        labels(g, values, times);
+        g.save();
+        g.beginPath();
+        g.rect(area.x, area.y, area.w, area.h);
+        g.clip();
+        if (data.polled) drawPolled(g, area.x, area.y + area.h - 1, area.w);
+        if (data.level) drawLevel(g, Y(data.level.value), data.level.text);
+        missing(g);
+        g.restore();
+    }
+
+    /* Cursor and brush. */
+    function paintOver() {
+        const g = context(glass);
         const t = theme();
-        ctx.clearRect(0, 0, graph.width_, graph.height_);
         if (brushed[1] > brushed[0]) {
-            ctx.fillStyle = t.select;
-            ctx.globalAlpha = 0.25;
-            ctx.fillRect(brushed[0], where.y, brushed[1] - brushed[0], where.h);
-            ctx.globalAlpha = 1;
+            g.fillStyle = t.select;
+            g.globalAlpha = 0.25;
+            g.fillRect(brushed[0], area.y, brushed[1] - brushed[0], area.h);
+            g.globalAlpha = 1;
         }
-        if (cursor !== null && cursor >= range()[0] && cursor <= range()[1]) {
-            const x = Math.round(graph.toDomXCoord(cursor)) + 0.5;
-            ctx.strokeStyle = t.dim;
-            ctx.beginPath();
-            ctx.moveTo(x, where.y);
-            ctx.lineTo(x, where.y + where.h);
-            ctx.stroke();
+        if (cursor !== null && cursor >= shown[0] && cursor <= shown[1]) {
+            g.fillStyle = t.dim;
+            g.fillRect(Math.round(X(cursor)), area.y, 1, area.h);
         }
     }
 
     function groupAt(ms, y) {
-        const i = Math.floor((ms - data.series.t0_ms) / step());
-        const v = graph.toDataYCoord(y) / scale();
-        if (data.stacked) return data.groups.find((g) => g.top[i] !== null && v <= g.top[i] && v >= g.base[i]);
+        const i = Math.floor(bucketOf(ms));
+        const v = (((area.y + area.h - y) / (area.h - OVER_PX)) * high) / scale;
+        if (data.stacked) return data.groups.find((g) => there(g.top[i]) && v <= g.top[i] && v >= g.base[i]);
         let best = null;
         for (const g of data.groups) {
-            if (g.values[i] === null || g.values[i] === undefined) continue;
-            const far = Math.abs(graph.toDomYCoord(g.values[i] * scale()) - y);
+            if (!there(g.values[i])) continue;
+            const far = Math.abs(Y(g.values[i] * scale) - y);
             if (far < 8 && (!best || far < best.far)) best = { g, far };
         }
         return best?.g;
-    }
-
-    function make(rows) {
-        const t = theme();
-        /* The legend of dygraphs sets an attribute that the page's policy refuses; the page has its own. */
-        const { Axes, Grid } = globalThis.Dygraph.Plugins;
-        globalThis.Dygraph.PLUGINS = [Grid, Axes];
-        graph = new globalThis.Dygraph(box, rows, {
-            labels: ['time', 'most'],
-            plotter: (e) => paint(e.drawingContext, e.plotArea, e.dygraph),
-            interactionModel: {},
-            includeZero: true,
-            xRangePad: 0,
-            yRangePad: 2,
-            highlightCircleSize: 0,
-            drawHighlightPointCallback: () => {},
-            gridLineColor: t.grid,
-            axisLineColor: t.grid,
-            axisLabelFontSize: 11,
-            dateWindow: range(),
-            animatedZooms: false,
-            showLabelsOnHighlight: false,
-            axes: {
-                x: {
-                    ticker: (a, b, px) =>
-                        ticks(a, b, Math.max(2, Math.floor(px / 84))).map((m) => ({ v: m.ms, label: m.text })),
-                    axisLabelWidth: 80,
-                },
-                y: {
-                    ticker: (a, b, px) => {
-                        const binary = /byte|working|pool/.test(data.metric);
-                        return valueTicks(a, b, Math.max(2, Math.floor(px / 30)), binary).map((v) => ({
-                            v,
-                            label: axis(data.metric, v, data.rates),
-                        }));
-                    },
-                    axisLabelWidth: AXIS_WIDTH,
-                },
-            },
-        });
-        box.querySelector('.dygraph-roller')?.remove(); /* an input that nobody can see, without a name */
-        const canvas = graph.canvas_;
-        pointer(canvas, {
-            timeAt: (x) => graph.toDataXCoord(x),
-            range,
-            onZoom: (from, to) => onZoom?.(from, to),
-            onWindow: (from, to) => {
-                self.window(from, to);
-                onWindow?.(from, to);
-            },
-            onBack: () => onBack?.(),
-            onHover: (ms) => {
-                self.hover(ms);
-                onHover?.(ms);
-            },
-            onClick: (event) => {
-                const r = canvas.getBoundingClientRect();
-                onSelect?.(groupAt(graph.toDataXCoord(event.clientX - r.left), event.clientY - r.top)?.key ?? null);
-            },
-            brush: (a, b) => {
-                brushed = [a, b];
-                over();
-            },
-        });
     }
 
     const self = {
         node: box,
         draw(next) {
             data = next;
-            shown = null;
-            const rows = extent();
-            if (!graph) make(rows);
-            else graph.updateOptions({ file: rows, dateWindow: range() });
-            over();
+            const { series, hosts = [] } = data;
+            step = Number(series.step_ns) / 1e6;
+            scale = data.rates ? 1000 / step : 1;
+            shown = [series.t0_ms, series.t0_ms + series.n * step];
+            most = stack(data);
+            const hole = holes(series, hosts);
+            hole.around = [
+                hole.before && { from: -Infinity, ...hole.before },
+                hole.after && { until: Infinity, ...hole.after },
+            ].filter(Boolean);
+            const [begin, end] = [hole.before?.until ?? -Infinity, hole.after?.from ?? Infinity];
+            const runs = lossRuns(series, hosts)
+                .map((run) => ({ ...run, from: Math.max(run.from, begin), to: Math.min(run.to, end) }))
+                .filter((run) => run.to > run.from);
+            marks = { hole, runs };
+            redraw();
         },
-        redraw() {
-            if (graph) graph.updateOptions({ gridLineColor: theme().grid, axisLineColor: theme().grid });
-            over();
+        redraw,
+        frame() {
+            if (!wanted || !data || !width) return;
+            if (stale) paint();
+            paintOver();
+            stale = wanted = false;
         },
         hover(ms) {
+            if (cursor === ms) return;
             cursor = ms;
             over();
         },
         select(value) {
+            if (chosen === value) return;
             chosen = value;
-            if (graph) graph.renderGraph_();
-            over();
+            redraw();
         },
         window(from, to) {
             shown = [from, to];
-            if (graph) graph.updateOptions({ dateWindow: shown });
-            over();
+            redraw();
         },
         at: (ms) => (data && ms !== null ? bucketAt(data, ms) : null),
         close() {
             open.delete(self);
             sizes.disconnect();
-            graph?.destroy();
-            graph = null;
+            still();
+            data = null;
         },
     };
-    const sizes = new ResizeObserver(() => graph?.resize());
-    sizes.observe(box);
+    const still = pointer(glass, {
+        timeAt,
+        range: () => shown,
+        onZoom: (from, to) => onZoom?.(from, to),
+        onWindow: (from, to) => {
+            self.window(from, to);
+            onWindow?.(from, to);
+        },
+        onBack: () => onBack?.(),
+        onHover: (ms) => {
+            self.hover(ms);
+            onHover?.(ms);
+        },
+        onClick: (event) => {
+            const r = glass.getBoundingClientRect();
+            const key = data && groupAt(timeAt(event.clientX - r.left), event.clientY - r.top)?.key;
+            onSelect?.(key ?? null);
+        },
+        brush: (a, b) => {
+            brushed = [a, b];
+            over();
+        },
+    });
     open.add(self);
+    sized(box.clientWidth);
+    const sizes = new ResizeObserver((entries) => sized(Math.floor(entries[entries.length - 1].contentRect.width)));
+    sizes.observe(box);
     return self;
 }
 

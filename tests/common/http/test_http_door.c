@@ -272,7 +272,7 @@ static void every_reply_tells_browsers_what_they_may_not(void **state)
     static const char *const headers[] = {
         "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src "
         "'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types default\r\n",
+        "require-trusted-types-for 'script'; trusted-types 'none'\r\n",
         "X-Content-Type-Options: nosniff\r\n",
         "Referrer-Policy: no-referrer\r\n",
         "Cross-Origin-Opener-Policy: same-origin\r\n",

@@ -5,7 +5,7 @@ import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { keys } from '../keys.js';
 import { panel } from '../panel.js';
-import { plot, ready } from '../plot.js';
+import { plot } from '../plot.js';
 import { keyOf, rowsOf, secondsOf, titleOf } from '../rows.js';
 import { table } from '../table.js';
 import { clock, full, nsMs, short } from '../time.js';
@@ -78,15 +78,7 @@ function openHost(root, app, name) {
         for (const a of plots) if (a !== from) a.hover(ms);
         lifeDrawing?.hover(ms);
     };
-    let moved = null;
-    /* The others follow once a frame. */
     const move = (by, from, to) => {
-        if (!moved) requestAnimationFrame(follow);
-        moved = { by, from, to };
-    };
-    const follow = () => {
-        const { by, from, to } = moved;
-        moved = null;
         for (const a of plots) if (a !== by) a.window(from, to);
         if (by !== lifeDrawing) lifeDrawing?.window(from, to);
     };
@@ -221,7 +213,6 @@ function openHost(root, app, name) {
             link({ view: 'events', host: name }, 'Events'),
             link({ view: 'losses', host: name }, 'Losses'),
         );
-        await ready;
         const ask = (i, window) =>
             plots[i].load({
                 metric: PLOTS[i].metric,

@@ -7,7 +7,7 @@ import { count, NONE, title as titleOfMetric, value } from '../format.js';
 import { keys } from '../keys.js';
 import { mark } from '../marks.js';
 import { panel } from '../panel.js';
-import { plot, ready } from '../plot.js';
+import { plot } from '../plot.js';
 import { byOf, processPath, rowsOf } from '../rows.js';
 import { save, table } from '../table.js';
 import { clock, full, nsMs, short } from '../time.js';
@@ -268,7 +268,6 @@ function openProcess(root, app, [host, who]) {
 
     async function update(changed) {
         if (changed?.size && [...changed].every((key) => key === 'sel' || key === 'sort')) return;
-        await ready;
         const params = app.params(id);
         const answer = await head.load(
             (signal) => app.ask('processes', { ...params, exited: true }, signal),
