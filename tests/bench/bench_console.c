@@ -6,7 +6,8 @@
  *   lives      one host that starts 20,000 processes in 40 minutes
  *   fleet      --hosts with ten processes each for ten minutes
  *
- * Everything but the last five minutes of each is sealed. */
+ * Everything but the last five minutes of each is sealed. With --fill the store stays, its newest
+ * data of now, for a collector to be started on it: tests/bench/console_page.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +28,22 @@
 #define LIVES_PER_HOUR 60000u
 
 struct filled {
-    char dir[64];
+    char dir[256];
     struct fill *fill;
     struct pulse *pulse;
     int64_t since_ns, until_ns;
 };
 
-static void filled_make(struct filled *f, const struct fill_conf *conf, int64_t span_ns)
+static const char *fill_dir; /* of --fill, or NULL */
+
+static void filled_make(struct filled *f, struct fill_conf *conf, int64_t span_ns)
 {
     struct store_conf store;
 
-    (void)snprintf(f->dir, sizeof f->dir, "/tmp/bench_console-XXXXXX");
-    if (!mkdtemp(f->dir)) {
+    (void)snprintf(f->dir, sizeof f->dir, "%s", fill_dir ? fill_dir : "/tmp/bench_console-XXXXXX");
+    if (fill_dir) {
+        conf->host.begin_ns = os_utc_ns() - span_ns;
+    } else if (!mkdtemp(f->dir)) {
         bench_fail("there is no directory under /tmp");
     }
     bench_check(pulse_create(&f->pulse, conf->hosts), "the pulse");
@@ -61,11 +66,14 @@ static void filled_make(struct filled *f, const struct fill_conf *conf, int64_t 
 
 static void filled_free(struct filled *f)
 {
-    char command[96];
+    char command[288];
 
     fill_close(f->fill);
     fill_destroy(f->fill);
     pulse_destroy(f->pulse);
+    if (fill_dir) {
+        return;
+    }
     (void)snprintf(command, sizeof command, "rm -rf %s", f->dir);
     if (system(command) != 0) {
         bench_fail("the directory under /tmp could not be removed");
@@ -143,10 +151,15 @@ static struct wire_query series_of(const struct filled *f, uint32_t buckets)
     return q;
 }
 
+static struct fill_conf hour_conf(unsigned processes)
+{
+    return (struct fill_conf){
+        .hosts = 1, .host = {.processes = processes, .metrics = 8}, .ticks = 10};
+}
+
 static void hour(unsigned processes)
 {
-    const struct fill_conf conf = {
-        .hosts = 1, .host = {.processes = processes, .metrics = 8}, .ticks = 10};
+    struct fill_conf conf = hour_conf(processes);
     struct filled f;
     struct wire_query q;
 
@@ -162,10 +175,9 @@ static void hour(unsigned processes)
 
 static void day(unsigned processes, unsigned hours)
 {
-    const struct fill_conf conf = {
-        .hosts = bench_quick() ? 2 : 20,
-        .host = {.processes = processes, .metrics = 8, .tick_ns = 10 * CLK_S},
-        .ticks = 30};
+    struct fill_conf conf = {.hosts = bench_quick() ? 2 : 20,
+                             .host = {.processes = processes, .metrics = 8, .tick_ns = 10 * CLK_S},
+                             .ticks = 30};
     struct filled f;
     struct wire_query q;
     struct asked x;
@@ -177,14 +189,18 @@ static void day(unsigned processes, unsigned hours)
     filled_free(&f);
 }
 
+static struct fill_conf lives_conf(unsigned processes)
+{
+    return (struct fill_conf){.hosts = 1,
+                              .host = {.processes = 4 * processes,
+                                       .metrics = 8,
+                                       .starts_per_hour = bench_quick() ? 6000 : LIVES_PER_HOUR},
+                              .ticks = 10};
+}
+
 static void lives(unsigned processes)
 {
-    const struct fill_conf conf = {
-        .hosts = 1,
-        .host = {.processes = 4 * processes,
-                 .metrics = 8,
-                 .starts_per_hour = bench_quick() ? 6000 : LIVES_PER_HOUR},
-        .ticks = 10};
+    struct fill_conf conf = lives_conf(processes);
     struct filled f;
     struct wire_query q;
     struct asked x;
@@ -200,11 +216,16 @@ static void lives(unsigned processes)
     filled_free(&f);
 }
 
+static struct fill_conf fleet_conf(unsigned hosts)
+{
+    return (struct fill_conf){.hosts = hosts,
+                              .host = {.processes = 10, .metrics = 8, .tick_ns = 10 * CLK_S},
+                              .ticks = 30};
+}
+
 static void fleet(unsigned hosts)
 {
-    const struct fill_conf conf = {.hosts = hosts,
-                                   .host = {.processes = 10, .metrics = 8, .tick_ns = 10 * CLK_S},
-                                   .ticks = 30};
+    struct fill_conf conf = fleet_conf(hosts);
     struct wire_query q = {.limit = WIRE_ROWS_MAX};
     struct pulse_stats s;
     struct asked x;
@@ -220,11 +241,34 @@ static void fleet(unsigned hosts)
     filled_free(&f);
 }
 
+/* A store for a collector; the fleet's has two hours, as the console's first view shows them. */
+static void fill(const char *what, unsigned hosts, unsigned processes)
+{
+    bool lives = strcmp(what, "lives") == 0, fleet = strcmp(what, "fleet") == 0;
+    struct fill_conf conf = lives   ? lives_conf(processes)
+                            : fleet ? fleet_conf(hosts)
+                                    : hour_conf(processes);
+    struct filled f;
+
+    if (!lives && !fleet) {
+        conf.host.metrics = 0; /* all: every plot has values */
+    }
+    if (fleet) {
+        conf.host.tick_ns = 60 * CLK_S;
+        conf.host.processes = 5;
+        conf.ticks = 10;
+    }
+    filled_make(&f, &conf, lives ? 8 * WINDOW : fleet ? 2 * HOUR_NS : HOUR_NS);
+    filled_free(&f);
+}
+
 static const struct opt opts[] = {
     {"hosts", 0, "N", "hosts of the fleet (4000)", 0},
     {"processes", 0, "N", "of a host, in all but the fleet (150)", 0},
     {"hours", 0, "N", "of the day (24)", 0},
     {"only", 0, "hour|lives|fleet|day", "that one alone (all)", 0},
+    {"fill", 0, "DIR",
+     "measure nothing: fill the store of --only hour|lives|fleet there, up to now", 0},
     {"json", 0, NULL, "one line a figure", 0},
     {"quick", 0, NULL, "a small run, for trying it out", 0},
 };
@@ -257,6 +301,12 @@ int main(int argc, char **argv)
     }
     if (opt_flag(args, "quick")) {
         words[n++] = "--quick";
+    }
+    fill_dir = opt_value(args, "fill");
+    if (fill_dir) {
+        fill(opt_value(args, "only") ? opt_value(args, "only") : "fleet", hosts, processes);
+        opt_free(args);
+        return 0;
     }
     bench_begin(n, words, "bench_console", "CPU of the questions that the console asks");
     if (is_asked(args, "hour")) {

@@ -77,7 +77,7 @@ def need():
 
 
 class Browser:
-    def __init__(self, directory, width=1440, height=900):
+    def __init__(self, directory, width=1440, height=900, logs=True):
         from selenium import webdriver
         from selenium.webdriver.chrome.service import Service
         options = webdriver.ChromeOptions()
@@ -90,7 +90,8 @@ class Browser:
             arguments.append("--no-sandbox")
         for a in arguments:
             options.add_argument(a)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        if logs:
+            options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         os.environ["HOME"] = directory  # of chromedriver and chromium alone: nothing is written elsewhere
         self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
         self.driver.set_script_timeout(30)
