@@ -117,13 +117,10 @@ static const struct layout_field region_found[] = {
 
 /* The ranges are pairs: address, size. */
 static const struct layout_field heap_rundown[] = {
-    {"HeapHandle", LAYOUT_PTR, 0, 0, 0},
-    {"HRFlags", LAYOUT_HEX32, 0, 0, 0},
-    {"HRPid", LAYOUT_U32, 0, 0, 0},
-    {"HRRangeCount", LAYOUT_U32, 0, 0, 0},
-    {"Reserved", LAYOUT_U32, 0, 0, 0},
-    {"HRRanges", LAYOUT_PTR_REST, 0, 0, 0},
-    {0},
+    {"HeapHandle", LAYOUT_PTR, 0, 0, 0},    {"HRFlags", LAYOUT_HEX32, 0, 0, 0},
+    {"HRPid", LAYOUT_U32, 0, 0, 0},         {"HRRangeCount", LAYOUT_U32, 0, 0, 0},
+    {"Reserved", LAYOUT_U32, 3, 3, 0},      {"HRHeapTag", LAYOUT_HEX64, 4, 0, 0},
+    {"HRRanges", LAYOUT_PTR_REST, 0, 0, 0}, {0},
 };
 
 static const struct layout_field heap_create[] = {

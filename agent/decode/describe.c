@@ -3,7 +3,7 @@
  * payload; this file only asks them in turn. */
 #include "agent/decode/describe.h"
 
-#include "agent/decode/decode_class.h"
+#include "agent/decode/layout_more.h"
 #include "agent/decode/schema/describe_manifest.h"
 #include "agent/decode/schema/describe_metadata.h"
 #include "agent/decode/schema/describe_tracelogging.h"
@@ -171,6 +171,10 @@ static void find(struct describe *d, const struct raw_event *raw, struct known *
     if (class) {
         out->provider = str_make(class->name);
         layout = layout_find(class->layouts, class->n_layouts, decode_number(raw), raw->version);
+    }
+    if (!layout) {
+        layout = layout_more_find(raw, &class);
+        out->provider = class ? str_make(class->name) : out->provider;
     }
     if (raw->form == RAW_MESSAGE) {
         by_message(d, raw, k, out);

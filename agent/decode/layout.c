@@ -331,7 +331,10 @@ static void read_other(struct reader *r, const struct layout_field *f, struct st
         cur_skip(&r->c, f->n);
         break;
     case LAYOUT_ALIGN8:
-        before = (8 - before % 8) % 8;
+        pointer = 8;
+        /* fall through */
+    case LAYOUT_ALIGN:
+        before = pointer ? (pointer - before % pointer) % pointer : 0;
         cur_skip(&r->c, before < cur_left(&r->c) ? before : cur_left(&r->c));
         break;
     default:

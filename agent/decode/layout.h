@@ -50,6 +50,7 @@ enum layout_type {
     LAYOUT_PTR_REST, /* all that is left, as an array of pointers (stacks) */
     LAYOUT_SKIP,     /* n bytes without meaning */
     LAYOUT_ALIGN8,   /* to the next multiple of 8 from the payload's begin, at most to its end */
+    LAYOUT_ALIGN,    /* the same with the size of a pointer */
 };
 
 #define LAYOUT_TO_END UINT16_MAX /* numbers: as many as the rest of the payload holds */

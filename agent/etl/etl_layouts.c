@@ -3,7 +3,7 @@
  * cannot differ from what they do. */
 #include <string.h>
 
-#include "agent/decode/decode_class.h"
+#include "agent/decode/layout_more.h"
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
 #include "common/base/glob.h"
@@ -56,6 +56,7 @@ static const struct {
     [LAYOUT_PTR_REST] = {"pointer[]", WIDTH_REST, false},
     [LAYOUT_SKIP] = {"skip", 1, false},
     [LAYOUT_ALIGN8] = {"align8", 0, false},
+    [LAYOUT_ALIGN] = {"align", 0, false},
 };
 
 /* Versions first to last of one layout, whose fields are the same in all of them. */
@@ -260,18 +261,27 @@ static enum err rows_of(struct etl_layouts *l, const struct decode_class *class,
     return e;
 }
 
+static enum err rows_class(struct etl_layouts *l, const struct decode_class *class)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < class->n_layouts && !e && etl_job_out_ok(l->job); i++) {
+        if (wanted(l, class, &class->layouts[i])) {
+            e = rows_of(l, class, &class->layouts[i]);
+        }
+    }
+    return e;
+}
+
 static enum err rows_all(struct etl_layouts *l)
 {
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < decode_classes_n && !e; i++) {
-        const struct decode_class *class = decode_classes[i];
-
-        for (size_t k = 0; k < class->n_layouts && !e && etl_job_out_ok(l->job); k++) {
-            if (wanted(l, class, &class->layouts[k])) {
-                e = rows_of(l, class, &class->layouts[k]);
-            }
-        }
+        e = rows_class(l, decode_classes[i]);
+    }
+    for (size_t i = 0; layout_more_class(i) && !e; i++) {
+        e = rows_class(l, layout_more_class(i));
     }
     return e;
 }

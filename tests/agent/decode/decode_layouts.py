@@ -16,7 +16,6 @@ NEWEST = 255  # versions are a byte
 # Rows of layouts.json that stand for a class or provider which no table reads.
 NOT_READ = "its records are shown as header and bytes, or by the schema that a recording brings along"
 PROVIDERS_NOT_READ = {
-    "ALPC", "Cc", "DbgPrint", "Heap", "Job", "MMCSS", "Object", "Pool", "Power", "SplitIo", "UMS", "WNF",
     "Microsoft-Windows-DNS-Client", "Microsoft-Windows-DXGI", "Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-Dwm-Core",
     "Microsoft-Windows-DxgKrnl", "Microsoft-Windows-HttpService", "Microsoft-Windows-Kernel-File",
     "Microsoft-Windows-Kernel-Network", "Microsoft-Windows-Kernel-Registry", "Microsoft-Windows-NDIS-PacketCapture",
@@ -46,35 +45,18 @@ DIFFERENT = [
     ("RT_LostEvent", (32, 33, 34), (0,), "described without fields; should bytes stand there, they are shown"),
     ("TcpIp", (10, 11, 12, 13, 14, 15, 16), (1,), "the documented class ends with the ports; sources disagree on the rest"),
     ("PerfInfo", 34, (0,), "what pads the text is no value"),
-    ("PerfInfo", 58, (2,), "a byte without meaning that recordings have"),
     ("Thread", 67, (2,), "u16, u16 became one u32 in Windows 10 1607: the same four bytes"),
     ("PageFault", 100, (2, 3), "behind the described fields stand the ranges, as pairs of address and size"),
+    ("PerfInfo", 122, (2,), "16 or 17 registers with one number of version: a list of as many as there are"),
 ]
 
 # Records of classes that are read for which there is no table: class, opcodes or ids, versions, why.
-OLD = "only systems before Vista wrote it"
-RAW = "shown as header and bytes: no figure and no question is about it"
 MISSING = [
-    ("DiskIo", (10, 11, 34, 35, 52, 53), (0, 1), OLD),
-    ("SystemConfig", (12, 13, 15), (0, 1), OLD),
-    ("TcpIp", tuple(range(18, 23)), (1,), OLD),
-    ("PerfInfo", (46, 67, 68, 69, 95), (1,), OLD),
-    ("Thread", 57, (1,), OLD),
-    ("Thread", (10, 42, 43, 44, 45, 47, 58, 59), (2,), RAW),
-    ("DiskIo", (16, 54), (2,), RAW),
-    ("EventTrace", (67, 82), (2,), RAW),
-    ("FileIo", (37, 38, 39, 40), (2, 3), RAW),
-    ("Image", tuple(range(128, 165)), (2,), RAW),
-    ("Image", tuple(range(165, 214)), (3,), RAW),
-    ("*-Kernel-Process", tuple(range(16, 28)), (0, 1), RAW),
-    ("PageFault", (72, 73, 75, 79, 112, 113, 123, 125, 126, 135, 136), (2,), RAW),
-    ("PerfInfo", (49, 75, 76) + tuple(range(77, 92)) + (99, 100, 101, 109, 122, 123), (2,), RAW),
-    ("Process", (35, 38, 112) + tuple(range(48, 100)), (2,), RAW),
-    ("Registry", (30, 31, 32), (2,), RAW),
 ]
 
 # Tables whose records layouts.json does not have: class, opcodes or ids, first versions, why.
 LEFT_OUT = "layouts.json does not have every record; here the class's other versions or the payload vectors are the witness"
+DUMP = "described by the classes of Windows 11 26H1 (jdu2600/Windows10EtwEvents); pointers and sizes by their like"
 UNLISTED = [
     ("DiskIo", (14, 15, 55, 56, 57, 58, 59, 60), (2, 3), LEFT_OUT),
     ("FileIo", (65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 77), (3,), LEFT_OUT),
@@ -88,6 +70,15 @@ UNLISTED = [
     ("SystemConfig", (18, 21, 24, 25, 26, 27, 31), (0, 2, 3), LEFT_OUT),
     ("Thread", (48, 49, 51, 52, 53, 61, 66, 68), (2, 3), LEFT_OUT),
     ("*-Kernel-Process", (1, 2, 3, 4, 15), (1, 2, 3), LEFT_OUT),
+    ("PageFault", (100, 127, 134), (2, 4), DUMP),
+    ("PerfInfo", (75, 76), (3,), DUMP),
+    ("ThreadPool", tuple(range(32, 41)), (2, 3), DUMP),
+    ("CritSec", (34, 35), (0,), DUMP),
+    ("LBR", 32, (2,), DUMP),
+    ("Heap", (32, 33, 34, 36, 37, 38, 42), (2, 3), DUMP),
+    ("Object", (32, 33, 34, 36, 37, 38, 39), (2, 3), DUMP),
+    ("FileIo", tuple(range(96, 102)), (3,), DUMP),
+    ("Registry", (36, 37, 38, 39, 40, 48), (2,), DUMP),
     ("ImageID", (0, 32, 36, 37, 38, 40, 64), (0,), "written by the tool that merges recordings; recordings have them"),
     ("SysConfig", tuple(range(32, 38)), (0,), "written by the tool that merges recordings; recordings have them"),
 ]
@@ -112,11 +103,17 @@ def shape(field):
 
 
 def fields_of(row):
-    """Name and shape of each field; what ends the payload without a meaning is left out."""
-    fields = [f for f in row["fields"] if f["type"] not in ("begin", "end")]
-    while fields and fields[-1]["type"] == "align8":
+    """Name and shape of each field, and what alignment leaves between them; at the payload's end that has no meaning."""
+    padded = {text.split(" before ")[1] for text in row.get("padding_x64") or []}
+    fields = []
+    for f in row["fields"]:
+        if f["name"] in padded:
+            fields.append(("", "padding"))
+        if f["type"] not in ("begin", "end"):
+            fields.append((f["name"], "padding" if not f["name"] else shape(f)))
+    while fields and fields[-1] == ("", "padding"):
         fields.pop()
-    return [(f["name"], shape(f)) for f in fields]
+    return fields
 
 
 class Compare:
@@ -201,11 +198,11 @@ def faults(row):
     """The row with one fault each: a changed width, a field that is missing, two fields that changed places."""
     wider = {1: 2, 2: 4, 4: 8, 8: 4, 16: 8, "pointer": 4, "string": 4, "sid": 4, "rest": 4}
     for i, field in enumerate(row["fields"]):
-        if field["type"] in ("begin", "end", "align8"):
+        if field["type"] in ("begin", "end", "align8", "align", "skip[1]"):
             continue
         before, after = row["fields"][:i], row["fields"][i + 1:]
         yield {**row, "fields": before + [{**field, "width": wider.get(field["width"], 4), "type": "u8"}] + after}
-        if after and after[0]["type"] != "align8":
+        if after and after[0]["name"]:
             yield {**row, "fields": before + after}
             if after[0]["name"].lower() != field["name"].lower():
                 yield {**row, "fields": before + [after[0], field] + after[1:]}
