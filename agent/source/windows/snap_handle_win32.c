@@ -4,23 +4,14 @@
 
 #include <string.h>
 
+#include "agent/source/windows/snap_layout.h"
 #include "agent/source/windows/snap_rows.h"
 #include "common/base/mem.h"
 #include "common/os/win32.h"
 
-#define CLASS_BASIC        0
-#define CLASS_HANDLE_COUNT 20
-#define CLASS_IO_PRIORITY  33
-#define CLASS_COMMAND_LINE 60
-#define CLASS_PROTECTION   61
-
 #define UNKNOWN_CLASS   ((NTSTATUS)0xC0000003)
 #define LINE_BYTES      (2 * 32768 + 64) /* the longest the system allows, and its head */
 #define PROTECTION_TYPE 7                /* bits of the class's one byte; 0 = not protected */
-
-/* Of x64 processes; 32-bit ones have one of these beside their own. */
-#define PEB_PARAMETERS  0x20
-#define PARAMETERS_LINE 0x70
 
 struct snap_handle {
     DWORD(WINAPI *gui)(HANDLE process, DWORD kind);
@@ -82,7 +73,8 @@ static bool is_protected(HANDLE process)
 {
     UCHAR protection = 0;
 
-    return query(process, CLASS_PROTECTION, &protection, sizeof protection, NULL) == 0 &&
+    return query(process, SNAP_ProcessProtectionInformation, &protection, sizeof protection,
+                 NULL) == 0 &&
            (protection & PROTECTION_TYPE) != 0;
 }
 
@@ -131,10 +123,10 @@ static void read_gauges(struct snap_handle *h, HANDLE process, struct snap_answe
     if (GetProcessAffinityMask(process, &mask, &of_system) && mask != 0) {
         put(out, SNAP_SLOW_AFFINITY, (int64_t)mask);
     }
-    if (query(process, CLASS_IO_PRIORITY, &priority, sizeof priority, NULL) == 0) {
+    if (query(process, SNAP_ProcessIoPriority, &priority, sizeof priority, NULL) == 0) {
         put(out, SNAP_SLOW_IO_PRIORITY, priority);
     }
-    if (query(process, CLASS_HANDLE_COUNT, counts, sizeof counts, NULL) == 0) {
+    if (query(process, SNAP_ProcessHandleCount, counts, sizeof counts, NULL) == 0) {
         out->peak_handles = counts[1];
     }
     if (out->job.what & SNAP_JOB_GUI) {
@@ -149,7 +141,8 @@ static void read_gauges(struct snap_handle *h, HANDLE process, struct snap_answe
 static bool ask_line(struct snap_handle *h, HANDLE process, struct snap_answer *out)
 {
     UNICODE_STRING *text = mem_alloc(LINE_BYTES);
-    NTSTATUS status = text ? query(process, CLASS_COMMAND_LINE, text, LINE_BYTES, NULL) : 0;
+    NTSTATUS status =
+        text ? query(process, SNAP_ProcessCommandLineInformation, text, LINE_BYTES, NULL) : 0;
 
     if (text && status == 0) {
         out->line = to_utf8(h->line, sizeof h->line, text->Buffer, text->Length / sizeof(WCHAR),
@@ -178,10 +171,11 @@ static void read_line(struct snap_handle *h, const struct proc_id *id, struct sn
     if (open_process(&process, PROCESS_QUERY_LIMITED_INFORMATION | PROCESS_VM_READ, id)) {
         return;
     }
-    if (query(process, CLASS_BASIC, &basic, sizeof basic, NULL) == 0 && basic.PebBaseAddress &&
-        read_memory(process, (uintptr_t)basic.PebBaseAddress + PEB_PARAMETERS, &parameters,
+    if (query(process, SNAP_ProcessBasicInformation, &basic, sizeof basic, NULL) == 0 &&
+        basic.PebBaseAddress &&
+        read_memory(process, (uintptr_t)basic.PebBaseAddress + SNAP_PEB_PARAMETERS, &parameters,
                     sizeof parameters) &&
-        read_memory(process, parameters + PARAMETERS_LINE, &text, sizeof text)) {
+        read_memory(process, parameters + SNAP_PARAMETERS_LINE, &text, sizeof text)) {
         bytes = text.Length < sizeof h->wide ? text.Length : sizeof h->wide;
         if (read_memory(process, (uintptr_t)text.Buffer, h->wide, bytes)) {
             out->line =

@@ -15,26 +15,17 @@
 
 #include <string.h>
 
+#include "agent/source/windows/snap_layout.h"
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 
-#define ENTRY_BYTES       0x100
-#define THREAD_BYTES      0x50
-#define FULL_THREAD_BYTES 0x88
-#define EXTENSION_BYTES   0x30
-#define EXTENSION_SID     0x34
+#define ENTRY_BYTES     sizeof(struct snap_process)
+#define EXTENSION_BYTES offsetof(struct snap_extension, Flags)
 
-#define THREAD_KERNEL   0x00
-#define THREAD_USER     0x08
-#define THREAD_CREATED  0x10
-#define THREAD_ID       0x30
-#define THREAD_SWITCHES 0x40
-#define THREAD_STATE    0x44
-#define THREAD_REASON   0x48
-
-enum { STATE_READY = 1, STATE_RUNNING, STATE_STANDBY, STATE_TERMINATED, STATE_WAIT };
-enum { STATE_TRANSITION = 6, STATE_DEFERRED_READY = 7, STATE_GATE_WAIT = 8 };
-enum { REASON_SUSPENDED = 5, REASON_WR_SUSPENDED = 12 };
+/* A field of an entry, a thread or the extension. */
+#define AT(S, field)     offsetof(struct snap_##S, field)
+#define U32(p, S, field) u32_at(p, AT(S, field))
+#define U64(p, S, field) u64_at(p, AT(S, field))
 
 #define THREAD_COLUMNS                                                 \
     (METRIC_BIT(M_SUSPENDED_THREADS) | METRIC_BIT(M_THREADS_RUNNING) | \
@@ -143,8 +134,8 @@ static size_t base_of(const uint8_t *p, size_t units)
 static enum err name_of(const struct snap_walk *w, const uint8_t *e, size_t size, size_t *at,
                         size_t *units)
 {
-    uint64_t length = u32_at(e, 0x38) & 0xffff;
-    uint64_t address = u64_at(e, 0x40);
+    uint64_t length = U32(e, process, ImageName.Length) & 0xffff;
+    uint64_t address = U64(e, process, ImageName.Buffer);
     uint64_t start = w->base + (uint64_t)(e - w->p);
 
     *at = size;
@@ -179,12 +170,12 @@ static void take_name(struct snap_walk *w, const uint8_t *name, size_t units,
 
 static void take_info(const uint8_t *e, struct proc_info *info)
 {
-    uint64_t created = u64_at(e, 0x20);
+    uint64_t created = U64(e, process, CreateTime);
 
-    info->id = (struct proc_id){u32_at(e, 0x50), created};
+    info->id = (struct proc_id){U32(e, process, UniqueProcessId), created};
     info->origin = ORIGIN_SNAPSHOT;
-    info->parent_pid = u32_at(e, 0x58);
-    info->session_id = u32_at(e, 0x64);
+    info->parent_pid = U32(e, process, InheritedFromUniqueProcessId);
+    info->session_id = U32(e, process, SessionId);
     info->create_ns = created ? clk_from_filetime(created) : 0;
     info->have = INFO_PARENT | (info->session_id != UINT32_MAX ? INFO_SESSION : 0u) |
                  (created ? INFO_CREATE_TIME : 0u);
@@ -192,25 +183,25 @@ static void take_info(const uint8_t *e, struct proc_info *info)
 
 static void take_columns(const uint8_t *e, struct snap_row *row)
 {
-    put(row, M_THREAD_COUNT, u32_at(e, 0x04));
-    put(row, M_HARD_FAULTS, u32_at(e, 0x10));
-    put(row, M_CPU_CYCLES, u64_at(e, 0x18));
-    put_time(row, M_USER_TIME, u64_at(e, 0x28));
-    put_time(row, M_KERNEL_TIME, u64_at(e, 0x30));
-    put(row, M_PRIORITY, u32_at(e, 0x48));
-    put(row, M_HANDLE_COUNT, u32_at(e, 0x60));
-    put(row, M_VIRTUAL_BYTES, u64_at(e, 0x78));
-    put(row, M_PAGE_FAULTS, u32_at(e, 0x80));
-    put(row, M_PEAK_WORKING_SET, u64_at(e, 0x88));
-    put(row, M_WORKING_SET_SIZE, u64_at(e, 0x90));
-    put(row, M_PAGED_POOL, u64_at(e, 0xa0));
-    put(row, M_NON_PAGED_POOL, u64_at(e, 0xb0));
-    put(row, M_PRIVATE_BYTES, u64_at(e, 0xc8));
-    put(row, M_READ_OPERATIONS, u64_at(e, 0xd0));
-    put(row, M_WRITE_OPERATIONS, u64_at(e, 0xd8));
-    put(row, M_OTHER_OPERATIONS, u64_at(e, 0xe0));
-    put(row, M_READ_BYTES, u64_at(e, 0xe8));
-    put(row, M_WRITE_BYTES, u64_at(e, 0xf0));
+    put(row, M_THREAD_COUNT, U32(e, process, NumberOfThreads));
+    put(row, M_HARD_FAULTS, U32(e, process, HardFaultCount));
+    put(row, M_CPU_CYCLES, U64(e, process, CycleTime));
+    put_time(row, M_USER_TIME, U64(e, process, UserTime));
+    put_time(row, M_KERNEL_TIME, U64(e, process, KernelTime));
+    put(row, M_PRIORITY, U32(e, process, BasePriority));
+    put(row, M_HANDLE_COUNT, U32(e, process, HandleCount));
+    put(row, M_VIRTUAL_BYTES, U64(e, process, VirtualSize));
+    put(row, M_PAGE_FAULTS, U32(e, process, PageFaultCount));
+    put(row, M_PEAK_WORKING_SET, U64(e, process, PeakWorkingSetSize));
+    put(row, M_WORKING_SET_SIZE, U64(e, process, WorkingSetSize));
+    put(row, M_PAGED_POOL, U64(e, process, QuotaPagedPoolUsage));
+    put(row, M_NON_PAGED_POOL, U64(e, process, QuotaNonPagedPoolUsage));
+    put(row, M_PRIVATE_BYTES, U64(e, process, PrivatePageCount));
+    put(row, M_READ_OPERATIONS, U64(e, process, ReadOperationCount));
+    put(row, M_WRITE_OPERATIONS, U64(e, process, WriteOperationCount));
+    put(row, M_OTHER_OPERATIONS, U64(e, process, OtherOperationCount));
+    put(row, M_READ_BYTES, U64(e, process, ReadTransferCount));
+    put(row, M_WRITE_BYTES, U64(e, process, WriteTransferCount));
 }
 
 static void take_threads(const uint8_t *threads, size_t n, size_t bytes, struct snap_row *row)
@@ -218,15 +209,18 @@ static void take_threads(const uint8_t *threads, size_t n, size_t bytes, struct 
     uint64_t running = 0, ready = 0, waiting = 0, terminated = 0, suspended = 0;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t state = u32_at(threads + i * bytes, THREAD_STATE);
-        uint32_t reason = u32_at(threads + i * bytes, THREAD_REASON);
+        uint32_t state = u32_at(threads + i * bytes, AT(thread_record, ThreadState));
+        uint32_t reason = u32_at(threads + i * bytes, AT(thread_record, WaitReason));
 
-        running += state == STATE_RUNNING;
-        ready += state == STATE_READY || state == STATE_STANDBY || state == STATE_DEFERRED_READY;
-        waiting += state == STATE_WAIT || state == STATE_TRANSITION || state == STATE_GATE_WAIT;
-        terminated += state == STATE_TERMINATED;
-        suspended +=
-            state == STATE_WAIT && (reason == REASON_SUSPENDED || reason == REASON_WR_SUSPENDED);
+        running += state == SNAP_STATE_Running;
+        ready += state == SNAP_STATE_Ready || state == SNAP_STATE_Standby ||
+                 state == SNAP_STATE_DeferredReady;
+        waiting += state == SNAP_STATE_Waiting || state == SNAP_STATE_Transition ||
+                   state == SNAP_STATE_GateWaitObsolete ||
+                   state == SNAP_STATE_WaitingForProcessInSwap;
+        terminated += state == SNAP_STATE_Terminated;
+        suspended += state == SNAP_STATE_Waiting &&
+                     (reason == SNAP_REASON_Suspended || reason == SNAP_REASON_WrSuspended);
     }
     put(row, M_THREADS_RUNNING, running);
     put(row, M_THREADS_READY, ready);
@@ -237,25 +231,26 @@ static void take_threads(const uint8_t *threads, size_t n, size_t bytes, struct 
 
 static void take_extension(const uint8_t *x, struct snap_row *row)
 {
-    put(row, M_DISK_READ_BYTES, u64_at(x, 0x00));
-    put(row, M_DISK_WRITE_BYTES, u64_at(x, 0x08));
-    put(row, M_CONTEXT_SWITCHES, u64_at(x, 0x28));
+    put(row, M_DISK_READ_BYTES, U64(x, extension, DiskCounters.BytesRead));
+    put(row, M_DISK_WRITE_BYTES, U64(x, extension, DiskCounters.BytesWritten));
+    put(row, M_CONTEXT_SWITCHES, U64(x, extension, ContextSwitches));
 }
 
 /* Nothing says how long the extension is; what cannot be a SID there is none. */
 static void take_user(struct snap_walk *w, const uint8_t *x, size_t n, struct proc_info *info)
 {
-    size_t at = n >= EXTENSION_SID + 4 ? u32_at(x, EXTENSION_SID) : 0;
+    size_t at = n >= AT(extension, UserSidOffset) + 4 ? u32_at(x, AT(extension, UserSidOffset)) : 0;
 
-    if (at >= EXTENSION_SID + 4 && at < n) {
+    if (at >= AT(extension, UserSidOffset) + 4 && at < n) {
         info->user = (struct str){w->user, sid_text(w->user, sizeof w->user, x + at, n - at)};
     }
 }
 
 static enum err take_entry(struct snap_walk *w, const uint8_t *e, size_t size, struct snap_row *row)
 {
-    size_t thread_bytes = w->full ? FULL_THREAD_BYTES : THREAD_BYTES;
-    size_t n_threads = u32_at(e, 4), behind, name, units;
+    size_t thread_bytes =
+        w->full ? sizeof(struct snap_full_thread) : sizeof(struct snap_thread_record);
+    size_t n_threads = U32(e, process, NumberOfThreads), behind, name, units;
     enum err err = name_of(w, e, size, &name, &units);
 
     if (err || n_threads > (size - ENTRY_BYTES) / thread_bytes) {
@@ -293,7 +288,7 @@ enum err snap_rows_next(struct snap_walk *w, struct snap_row *out)
     if (left < ENTRY_BYTES) {
         goto fail;
     }
-    next = u32_at(w->p, w->at);
+    next = U32(w->p + w->at, process, NextEntryOffset);
     if (next != 0 && (next < ENTRY_BYTES || next > left)) {
         goto fail;
     }
@@ -315,10 +310,11 @@ void snap_rows_thread(const struct snap_walk *w, size_t i, struct snap_thread *o
 {
     const uint8_t *t = w->threads + i * w->thread_bytes;
 
-    *out = (struct snap_thread){.tid = u32_at(t, THREAD_ID),
-                                .created = u64_at(t, THREAD_CREATED),
-                                .time = u64_at(t, THREAD_KERNEL) + u64_at(t, THREAD_USER),
-                                .switches = u32_at(t, THREAD_SWITCHES)};
+    *out = (struct snap_thread){.tid = u32_at(t, AT(thread_record, ClientId.UniqueThread)),
+                                .created = u64_at(t, AT(thread_record, CreateTime)),
+                                .time = u64_at(t, AT(thread_record, KernelTime)) +
+                                        u64_at(t, AT(thread_record, UserTime)),
+                                .switches = u32_at(t, AT(thread_record, ContextSwitches))};
 }
 
 /* -- probe -- */

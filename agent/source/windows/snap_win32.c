@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_lane_win32.h"
+#include "agent/source/windows/snap_layout.h"
 #include "agent/source/windows/snap_rows.h"
 #include "agent/source/windows/snap_threads.h"
 #include "agent/source/windows/snap_wide.h"
@@ -18,9 +19,6 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/os/win32.h"
-
-#define CLASS_PROCESSES 5
-#define CLASS_FULL      148
 
 #define LENGTH_MISMATCH ((NTSTATUS)0xC0000004)
 #define BYTES_FIRST     (256u << 10)
@@ -72,7 +70,7 @@ static enum err grow(struct snap_win32 *s, size_t wanted)
 
 static enum err ask(struct snap_win32 *s)
 {
-    int number = s->full ? CLASS_FULL : CLASS_PROCESSES;
+    int number = s->full ? SNAP_SystemFullProcessInformation : SNAP_SystemProcessInformation;
 
     for (int i = 0; i < GROWTHS_MAX; i++) {
         ULONG got = 0;
@@ -313,7 +311,8 @@ static void describe(struct snap_win32 *s)
     name_columns(unfit, sizeof unfit, s->absent);
     (void)snprintf(s->base.detail, sizeof s->base.detail,
                    "tables by class %d, not filled by this system:%s",
-                   s->full ? CLASS_FULL : CLASS_PROCESSES, s->absent ? unfit : " nothing");
+                   s->full ? SNAP_SystemFullProcessInformation : SNAP_SystemProcessInformation,
+                   s->absent ? unfit : " nothing");
 }
 
 static enum err open_parts(struct snap_win32 *s, struct errmsg *why)

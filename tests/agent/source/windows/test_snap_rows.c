@@ -14,7 +14,7 @@ static const struct snap_gen_thread threads[] = {
     {.tid = 100, .state = 2, .reason = 0}, {.tid = 101, .state = 1, .reason = 0},
     {.tid = 102, .state = 3, .reason = 0}, {.tid = 103, .state = 5, .reason = 5},
     {.tid = 104, .state = 5, .reason = 6}, {.tid = 105, .state = 5, .reason = 12},
-    {.tid = 106, .state = 4, .reason = 0},
+    {.tid = 106, .state = 4, .reason = 0}, {.tid = 107, .state = 9, .reason = 0},
 };
 
 static const uint8_t system_sid[] = {1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0};
@@ -88,7 +88,7 @@ static void every_column_stands_where_the_layout_says(void **state)
         {M_WRITE_BYTES, 0xf0},
         {M_THREADS_RUNNING, 1},
         {M_THREADS_READY, 2},
-        {M_THREADS_WAITING, 3},
+        {M_THREADS_WAITING, 4},
         {M_THREADS_TERMINATED, 1},
         {M_SUSPENDED_THREADS, 2},
     };
@@ -177,7 +177,7 @@ static void class_148_gives_the_path_and_larger_threads(void **state)
     snap_rows_init(&w, b.p, b.n, BASE, true);
     assert_ok(snap_rows_next(&w, &row));
     assert_ok(snap_rows_next(&w, &row));
-    assert_int_equal(row.values[M_THREADS_WAITING], 3);
+    assert_int_equal(row.values[M_THREADS_WAITING], 4);
     assert_int_equal(row.info.image.n, 0);
     assert_ok(snap_rows_next(&w, &row));
     assert_text(row.info.name, "svc.exe");
