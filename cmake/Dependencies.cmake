@@ -70,6 +70,10 @@ dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)
 dep(libyaml SOURCE_SUBDIR none)
 dep_patched(libmicrohttpd SOURCE_SUBDIR none)
+if(NOT WIN32) # its AES-GCM; on Windows mbedTLS's own serves
+  dep(libsodium SOURCE_SUBDIR none)
+  FetchContent_MakeAvailable(libsodium)
+endif()
 
 foreach(v ENABLE_PROGRAMS ENABLE_TESTING USE_SHARED_MBEDTLS_LIBRARY MBEDTLS_FATAL_WARNINGS BUILD_SHARED_LIBS NNG_TESTS
           NNG_TOOLS DISABLE_PACKAGE_CONFIG_AND_INSTALL JANSSON_EXAMPLES JANSSON_BUILD_DOCS JANSSON_INSTALL)
@@ -93,6 +97,34 @@ foreach(lib mbedtls mbedx509 mbedcrypto) # its headers ask for macros that its o
 endforeach()
 target_compile_definitions(mbedcrypto PUBLIC MBEDTLS_USER_CONFIG_FILE="cmake/mbedtls_user_config.h")
 target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+if(NOT WIN32)
+  set(s ${libsodium_SOURCE_DIR}/src/libsodium)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${s}/*.c)
+  list(FILTER files EXCLUDE REGEX "/version\\.c$") # its header is made by the library's own build
+  source_lib(sodium ${s}/include ${files})
+  target_include_directories(sodium PRIVATE ${s}/include/sodium)
+  target_compile_definitions(sodium PUBLIC SODIUM_STATIC=1 PRIVATE
+    _GNU_SOURCE=1 HAVE_PTHREAD=1 HAVE_TI_MODE=1 HAVE_C_VARARRAYS=1 HAVE_ATOMIC_OPS=1 HAVE_WEAK_SYMBOLS=1
+    HAVE_SYS_MMAN_H=1 HAVE_MMAP=1 HAVE_MLOCK=1 HAVE_MADVISE=1 HAVE_MPROTECT=1 HAVE_POSIX_MEMALIGN=1 HAVE_GETPID=1
+    HAVE_NANOSLEEP=1 HAVE_EXPLICIT_BZERO=1 HAVE_SYS_RANDOM_H=1 HAVE_GETRANDOM=1 HAVE_SYS_AUXV_H=1 HAVE_GETAUXVAL=1)
+  if(CMAKE_C_BYTE_ORDER STREQUAL LITTLE_ENDIAN)
+    target_compile_definitions(sodium PRIVATE NATIVE_LITTLE_ENDIAN=1)
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    target_compile_definitions(sodium PRIVATE HAVE_CPUID=1 HAVE_EMMINTRIN_H=1 HAVE_PMMINTRIN_H=1 HAVE_TMMINTRIN_H=1
+                                              HAVE_SMMINTRIN_H=1 HAVE_AVXINTRIN_H=1 HAVE_WMMINTRIN_H=1)
+    # How it asks whether the system keeps AVX registers; elsewhere the macro asks for its assembler files.
+    set_source_files_properties(${s}/sodium/runtime.c PROPERTIES COMPILE_DEFINITIONS HAVE_AVX_ASM=1)
+  elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+    target_compile_definitions(sodium PRIVATE HAVE_ARMCRYPTO=1)
+  endif()
+  # mbedTLS calls libsodium's AES-GCM where the processor has the instructions, its own code otherwise.
+  set(dir ${CMAKE_SOURCE_DIR}/common/tls)
+  target_sources(mbedcrypto PRIVATE ${dir}/mbedtls_gcm.c ${dir}/mbedtls_gcm_plain.c $<TARGET_OBJECTS:sodium>)
+  target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/cmake> # gcm_alt.h
+                             PRIVATE ${mbedtls_SOURCE_DIR}/library ${s}/include)
+  target_compile_definitions(mbedcrypto PUBLIC PROCFLEET_FAST_GCM=1 PRIVATE SODIUM_STATIC=1)
+endif()
 target_include_directories(jansson SYSTEM PUBLIC ${jansson_BINARY_DIR}/include)
 
 source_lib(protobuf-c ${protobufc_SOURCE_DIR} ${protobufc_SOURCE_DIR}/protobuf-c/protobuf-c.c)
@@ -138,8 +170,10 @@ if(WIN32) # on Linux the package serves
   include_directories(SYSTEM ${DEPS_DIR}/include) # xxHash, uthash
 endif()
 
-foreach(lib protobuf-c zstd yaml jansson microhttpd)
-  target_compile_options(${lib} PRIVATE -w)
+foreach(lib protobuf-c zstd yaml jansson microhttpd sodium)
+  if(TARGET ${lib})
+    target_compile_options(${lib} PRIVATE -w)
+  endif()
 endforeach()
 # protobuf-c shifts bytes into the sign bit, and copies nothing from NULL and adds nothing to it; none does harm.
 target_compile_options(protobuf-c PRIVATE -fno-sanitize=shift,nonnull-attribute,pointer-overflow)

@@ -72,3 +72,8 @@
 #undef MBEDTLS_CIPHER_MODE_XTS
 #undef MBEDTLS_CMAC_C
 #undef MBEDTLS_SHA3_C
+
+/* AES-GCM is common/tls/mbedtls_gcm.c's where libsodium is linked; mbedtls_gcm_plain.c takes in mbedTLS's own. */
+#if defined(PROCFLEET_FAST_GCM) && !defined(PROCFLEET_PLAIN_GCM)
+#define MBEDTLS_GCM_ALT
+#endif

@@ -22,7 +22,8 @@ function(add_header_licence name)
   set(copyright "${copyright}" PARENT_SCOPE)
 endfunction()
 
-foreach(pair IN ITEMS nng:LICENSE.txt protobufc:LICENSE zstd:LICENSE libyaml:License jansson:LICENSE libmicrohttpd:COPYING)
+foreach(pair IN ITEMS nng:LICENSE.txt protobufc:LICENSE zstd:LICENSE libyaml:License jansson:LICENSE libmicrohttpd:COPYING
+             libsodium:LICENSE)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 name)
   list(GET pair 1 file)
