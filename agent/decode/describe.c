@@ -14,6 +14,7 @@
 #include "common/base/mem.h"
 
 #define SCHEMA_MAX_DEFAULT ((size_t)8 << 20)
+#define SEEN_MORE          UINT64_C(0x6d6f7265) /* among what was seen of a provider */
 
 struct describe {
     struct schema *schema;
@@ -24,7 +25,9 @@ struct describe {
     struct manifests manifests;
     struct wpp wpp;
     struct tmf *tmf; /* NULL: no directory was given */
-    bool early;      /* schemas come ahead of everything, so each comes a second time */
+    void (*more)(void *ctx, struct schema *s, const uint8_t guid[16]);
+    void *more_ctx;
+    bool early; /* schemas come ahead of everything, so each comes a second time */
 };
 
 enum err describe_create(struct describe **out, const struct describe_conf *conf,
@@ -36,6 +39,8 @@ enum err describe_create(struct describe **out, const struct describe_conf *conf
     if (!d) {
         return ERR_NOMEM;
     }
+    d->more = conf->more;
+    d->more_ctx = conf->more_ctx;
     describe_manifest_init(&d->manifests);
     describe_wpp_init(&d->wpp);
     e = schema_create(&d->schema, conf->schema_max ? conf->schema_max : SCHEMA_MAX_DEFAULT);
@@ -117,8 +122,15 @@ static void by_layout(struct known *k, struct described *out, const struct layou
 
 static void by_schema(struct known *k, struct described *out, const struct schema_event *ev)
 {
+    static const uint8_t by[] = {
+        [SCHEMA_FROM_METADATA] = DESCRIBE_METADATA,
+        [SCHEMA_FROM_EVENTSOURCE] = DESCRIBE_MANIFEST,
+        [SCHEMA_FROM_FILE] = DESCRIBE_FILE,
+        [SCHEMA_FROM_TABLE] = DESCRIBE_TABLE,
+    };
+
     k->schema = ev;
-    out->by = ev->manifest ? DESCRIBE_MANIFEST : DESCRIBE_METADATA;
+    out->by = (enum describe_by)by[ev->origin];
     out->provider = ev->provider;
     out->task = ev->task;
     out->name = ev->name;
@@ -159,6 +171,18 @@ static void by_carrier(struct describe *d, const struct raw_event *raw, struct k
     }
 }
 
+/* Of the stream; else of whoever knows more, who is asked once. */
+static const struct schema_event *find_schema(struct describe *d, const struct raw_event *raw)
+{
+    const struct schema_event *ev = schema_find_event(d->schema, raw);
+
+    if (!ev && d->more && schema_put_seen(d->schema, raw->guid, SEEN_MORE) == ERR_OK) {
+        d->more(d->more_ctx, d->schema, raw->guid);
+        ev = schema_find_event(d->schema, raw);
+    }
+    return ev;
+}
+
 static void find(struct describe *d, const struct raw_event *raw, struct known *k,
                  struct described *out)
 {
@@ -185,7 +209,7 @@ static void find(struct describe *d, const struct raw_event *raw, struct known *
     } else if (describe_metadata_is(raw) || describe_manifest_is(raw)) {
         by_carrier(d, raw, k, out);
     } else {
-        ev = schema_find_event(d->schema, raw);
+        ev = find_schema(d, raw);
         if (ev) {
             by_schema(k, out, ev);
         } else if (!class) {

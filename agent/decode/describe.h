@@ -13,10 +13,15 @@
 #include "common/base/err.h"
 
 struct describe;
+struct schema;
 
 struct describe_conf {
     size_t schema_max;   /* bytes; 0 = 8 MiB */
     const char *tmf_dir; /* of *.tmf files, or NULL */
+    /* Asked once for each provider with an event that the stream does not describe: puts what it
+     * knows of it. NULL: nothing is known beside the stream. */
+    void (*more)(void *ctx, struct schema *s, const uint8_t guid[16]);
+    void *more_ctx;
 };
 
 enum describe_by {
@@ -25,6 +30,8 @@ enum describe_by {
     DESCRIBE_TRACELOGGING,
     DESCRIBE_MANIFEST, /* an EventSource's own */
     DESCRIBE_METADATA, /* TRACE_EVENT_INFO embedded by the tool that merged the trace */
+    DESCRIBE_FILE,     /* a manifest that was given */
+    DESCRIBE_TABLE,    /* the program's own tables */
     DESCRIBE_WPP,      /* by header; by text where a .tmf file knows it */
 };
 

@@ -1,6 +1,7 @@
 /* `etl events`: records one by one, with their values by name where anything knows them. */
 #include <stdlib.h>
 
+#include "agent/decode/schema/etw_manifest.h"
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
 #include "agent/etl/etl_value_text.h"
@@ -28,32 +29,6 @@ struct filter {
     uint32_t pid, tid;
     struct filter_time since, until;
 };
-
-/* A GUID as text, braces allowed, into the bytes as stored. */
-static bool parse_guid(uint8_t guid[16], const char *text)
-{
-    static const uint8_t to[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    char plain[UUID_TEXT];
-    size_t n = strlen(text);
-    struct uuid u;
-
-    if (n == UUID_TEXT + 1 && text[0] == '{' && text[n - 1] == '}') {
-        text++;
-        n -= 2;
-    }
-    if (n + 1 != sizeof plain) {
-        return false;
-    }
-    memcpy(plain, text, n);
-    plain[n] = '\0';
-    if (uuid_parse(&u, plain)) {
-        return false;
-    }
-    for (size_t i = 0; i < 16; i++) {
-        guid[to[i]] = u.b[i];
-    }
-    return true;
-}
 
 static bool parse_number(uint16_t *v, const char *text)
 {
@@ -105,7 +80,7 @@ static enum err filter_parse(struct filter *p, const struct etl_job *job, struct
     enum err e;
 
     *p = (struct filter){.provider = str_make(provider), .event = str_make(event)};
-    p->by_guid = provider && parse_guid(p->guid, provider);
+    p->by_guid = provider && etw_manifest_guid(p->guid, provider);
     p->by_number = event && parse_number(&p->number, event);
     e = etl_job_id(job, "pid", &p->by_pid, &p->pid, why);
     if (!e) {
@@ -400,6 +375,23 @@ static void text_payload(struct buf *b, const struct raw_event *raw)
     }
 }
 
+/* What no field covers. Of a schema that says less than was written, all of it: no value may be
+ * taken for another. */
+static void text_rest(struct buf *b, const struct raw_event *raw, const struct described *is)
+{
+    size_t n = is->left < PAYLOAD_SHOW ? is->left : PAYLOAD_SHOW;
+
+    if (is->by != DESCRIBE_FILE && is->by != DESCRIBE_TABLE) {
+        buf_printf(b, " (%zu more %s)", is->left, plural(is->left, "byte", "bytes"));
+        return;
+    }
+    buf_put_str(b, " _rest=0x");
+    etl_value_text_hex(b, raw->payload + raw->payload_n - is->left, n);
+    if (n < is->left) {
+        buf_printf(b, "... (%zu bytes)", is->left);
+    }
+}
+
 static void print_text(struct etl_events *s, const struct etl_walk_record *r, struct described *is)
 {
     struct value_people people;
@@ -414,7 +406,7 @@ static void print_text(struct etl_events *s, const struct etl_walk_record *r, st
     if (e == ERR_CORRUPT) {
         buf_put_str(&s->line, " (the payload ends too early) ");
     } else if (e == ERR_OK && is->left) {
-        buf_printf(&s->line, " (%zu more %s)", is->left, plural(is->left, "byte", "bytes"));
+        text_rest(&s->line, r->raw, is);
     }
     if (e) {
         text_payload(&s->line, r->raw);
@@ -477,6 +469,16 @@ static void json_head(struct etl_events *s, const struct etl_walk_record *r,
     json_text(j, "event", is->name);
 }
 
+/* As text_rest. */
+static void json_rest(struct etl_events *s, const struct raw_event *raw, const struct described *is)
+{
+    if (is->by == DESCRIBE_FILE || is->by == DESCRIBE_TABLE) {
+        buf_reset(&s->hex);
+        etl_value_text_hex(&s->hex, raw->payload + raw->payload_n - is->left, is->left);
+        jsonw_text(&s->json, "_rest", str_make(buf_cstr(&s->hex)));
+    }
+}
+
 static void print_json(struct etl_events *s, const struct etl_walk_record *r, struct described *is)
 {
     struct jsonw *j = &s->json;
@@ -493,6 +495,7 @@ static void print_json(struct etl_events *s, const struct etl_walk_record *r, st
         jsonw_end(j);
         if (e == ERR_OK && is->left) {
             jsonw_uint(j, "left", is->left);
+            json_rest(s, r->raw, is);
         } else if (e == ERR_CORRUPT) {
             jsonw_bool(j, "damaged", true);
         }

@@ -5,6 +5,18 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 
+static enum err add_manifests(struct etl_job *job, struct errmsg *why)
+{
+    const char *paths[OPT_MANY_MAX];
+    size_t n = opt_values(job->args, "manifests", paths, OPT_MANY_MAX);
+    enum err e = n ? etl_manifests_create(&job->schemas.manifests) : ERR_OK;
+
+    for (size_t i = 0; i < n && !e; i++) {
+        e = etl_manifests_add(job->schemas.manifests, paths[i], why);
+    }
+    return e;
+}
+
 enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct errmsg *why)
 {
     static const char *const names[] = {"table", "json", "csv", "jsonl"};
@@ -32,7 +44,12 @@ enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct 
     if (job->merge && job->n_files > ETL_WALK_FILES_MAX) {
         return errmsg_set(why, ERR_USAGE, "--merge takes at most %d files", ETL_WALK_FILES_MAX);
     }
-    return ERR_OK;
+    return job->no_files ? ERR_OK : add_manifests(job, why);
+}
+
+void etl_job_end(struct etl_job *job)
+{
+    etl_manifests_destroy(job->schemas.manifests);
 }
 
 size_t etl_job_parts(const struct etl_job *job)
@@ -86,6 +103,7 @@ enum err etl_job_open(struct etl_job *job, size_t i, struct etl_walk_conf *conf,
     conf->paths = &job->files[job->merge ? 0 : i];
     conf->n_paths = job->merge ? job->n_files : 1;
     conf->stopped = job->stopped;
+    conf->schemas = &job->schemas;
     for (size_t k = 0; k < conf->n_paths && !e; k++) {
         e = check_path(conf->paths[k], &why);
     }

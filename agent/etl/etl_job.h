@@ -12,6 +12,7 @@
 
 struct etl_job {
     const struct opt_args *args;
+    struct etl_schemas schemas; /* --manifests, and the program's tables */
     enum table_format format;
     const char *const *files;
     size_t n_files;
@@ -39,6 +40,8 @@ struct etl_command {
 #define ETL_JOB_OPTS                                                                             \
     {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", false},          \
         TABLE_OPT_WIDE,                                                                          \
+        {"manifests", 0, "FILE|DIR",                                                             \
+         "manifest with the layouts of events, or a directory of them; may be repeated", true},  \
     {                                                                                            \
         "merge", 0, NULL,                                                                        \
             "take the files as parts of one recording of one host, as kernel and user sessions " \
@@ -49,6 +52,7 @@ struct etl_command {
 /* Fills the job from its arguments. Errors: ERR_USAGE */
 NODISCARD enum err etl_job_begin(struct etl_job *job, const struct opt_args *args,
                                  struct errmsg *why);
+void etl_job_end(struct etl_job *job);
 
 /* Number of parts, and the name rows of part i carry. */
 size_t etl_job_parts(const struct etl_job *job);

@@ -124,6 +124,7 @@ static int run(const struct etl_command *c, int argc, char **argv)
         e = c->run(&job, &why);
     }
     code = e ? fail(e, why.text) : judge(&job);
+    etl_job_end(&job);
     opt_free(args);
     return code;
 }

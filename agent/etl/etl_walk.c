@@ -178,7 +178,9 @@ static int64_t first_start(const struct etl_walk *w)
 
 enum err etl_walk_open(struct etl_walk **out, const struct etl_walk_conf *conf, struct errmsg *why)
 {
-    struct describe_conf describe = {.tmf_dir = conf->tmf_dir};
+    struct describe_conf describe = {.tmf_dir = conf->tmf_dir,
+                                     .more = conf->schemas ? etl_schemas_more : NULL,
+                                     .more_ctx = conf->schemas};
     struct etl_walk *w = mem_zalloc(sizeof *w);
     enum err e;
 

@@ -9,6 +9,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
+#include "agent/etl/schema/etl_schemas.h"
 #include "agent/process/instances.h"
 #include "agent/source/source.h"
 #include "agent/source/trace/etl_census.h"
@@ -29,10 +30,11 @@ struct etl_walk_record {
 struct etl_walk_conf {
     const char *const *paths; /* parts of one recording of one host */
     size_t n_paths;
-    const char *tmf_dir;   /* or NULL */
-    bool names;            /* etl_walk_describe is wanted: schemas are learnt */
-    bool progress;         /* on standard error, when that is a terminal */
-    bool (*stopped)(void); /* asked now and then: true ends the walk */
+    const char *tmf_dir;         /* or NULL */
+    bool names;                  /* etl_walk_describe is wanted: schemas are learnt */
+    struct etl_schemas *schemas; /* beside those of the recording; or NULL */
+    bool progress;               /* on standard error, when that is a terminal */
+    bool (*stopped)(void);       /* asked now and then: true ends the walk */
     void (*record)(void *ctx, const struct etl_walk_record *r);
     void (*fact)(void *ctx, const struct event *ev); /* what no record says: EV_LOST; or NULL */
     void *ctx;

@@ -2,7 +2,8 @@
 set(copyright "procfleet is licensed under Apache-2.0; on Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
 
 The programs contain the libraries below. Mbed TLS, copyright The Mbed TLS Contributors, is offered under Apache-2.0 or
-GPL-2.0-or-later and taken under the former.
+GPL-2.0-or-later and taken under the former. Names and layouts of the CLR's events in procfleet-etl are facts taken from
+ClrEtwAll.man of PerfView, copyright .NET Foundation and Contributors, under the MIT licence.
 ")
 function(add_licence name text)
   string(APPEND copyright "\n== ${name} ==\n\n${text}\n")

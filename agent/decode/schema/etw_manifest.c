@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/hash.h"
+#include "common/os/uuid.h"
 
 enum item_kind { ITEM_TASK, ITEM_OPCODE, ITEM_TEMPLATE, ITEM_STRING, ITEM_EVENT, ITEM_MAP };
 
@@ -33,12 +34,45 @@ void etw_manifest_init(struct etw_manifest *m)
     m->task = m->map = m->template = NULL;
     m->provider = str_make("");
     m->n_items = m->depth = m->n_fields = m->structs = 0;
+    m->filtered = m->passing = false;
+    m->origin = SCHEMA_FROM_EVENTSOURCE;
     m->bad = ERR_OK;
 }
 
 void etw_manifest_fini(struct etw_manifest *m)
 {
     arena_fini(&m->arena);
+}
+
+void etw_manifest_only(struct etw_manifest *m, const uint8_t guid[16])
+{
+    m->filtered = true;
+    memcpy(m->only, guid, sizeof m->only);
+}
+
+bool etw_manifest_guid(uint8_t guid[16], const char *text)
+{
+    static const uint8_t to[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    char plain[UUID_TEXT];
+    struct uuid u;
+    size_t n = strlen(text);
+
+    if (n == UUID_TEXT + 1 && text[0] == '{' && text[n - 1] == '}') {
+        text++;
+        n -= 2;
+    }
+    if (n + 1 != sizeof plain) {
+        return false;
+    }
+    memcpy(plain, text, n);
+    plain[n] = '\0';
+    if (uuid_parse(&u, plain)) {
+        return false;
+    }
+    for (size_t i = 0; i < 16; i++) {
+        guid[to[i]] = u.b[i];
+    }
+    return true;
 }
 
 static void fail(struct etw_manifest *m, enum err e)
@@ -445,6 +479,17 @@ static void string_begin(struct etw_manifest *m, const char *const *attributes)
     }
 }
 
+static void provider_begin(struct etw_manifest *m, const char *const *attributes)
+{
+    uint8_t guid[16];
+
+    m->passing = m->filtered && (!etw_manifest_guid(guid, attribute(attributes, "guid")) ||
+                                 memcmp(guid, m->only, sizeof guid) != 0);
+    if (!m->passing && m->provider.n == 0) {
+        m->provider = kept(m, attributes, "name");
+    }
+}
+
 void etw_manifest_begin(struct etw_manifest *m, const char *name, const char *const *attributes)
 {
     if (m->bad) {
@@ -454,8 +499,11 @@ void etw_manifest_begin(struct etw_manifest *m, const char *name, const char *co
         fail(m, ERR_CORRUPT);
         return;
     }
-    if (strcmp(name, "provider") == 0 && m->provider.n == 0) {
-        m->provider = kept(m, attributes, "name");
+    if (m->passing) {
+        return;
+    }
+    if (strcmp(name, "provider") == 0) {
+        provider_begin(m, attributes);
     } else if (strcmp(name, "event") == 0) {
         event_begin(m, attributes);
     } else if (strcmp(name, "task") == 0) {
@@ -483,7 +531,11 @@ void etw_manifest_end(struct etw_manifest *m, const char *name)
         return;
     }
     m->depth--;
-    if (strcmp(name, "task") == 0) {
+    if (strcmp(name, "provider") == 0) {
+        m->passing = false;
+    } else if (m->passing) {
+        return;
+    } else if (strcmp(name, "task") == 0) {
         m->task = NULL;
     } else if (strcmp(name, "template") == 0) {
         template_end(m);
@@ -516,6 +568,9 @@ static enum err put_maps(struct etw_manifest *m, const uint8_t guid[16], struct 
         struct schema_map map = {.name = it->name, .bits = it->bits, .n_entries = it->n};
         enum err e;
 
+        if (it->n > 0 && !it->entries) {
+            return ERR_CORRUPT; /* its end did not come */
+        }
         for (size_t i = 0; i < it->n; i++) {
             m->entries[i].value = it->entries[i].value;
             m->entries[i].text = message(m, it->entries[i].text);
@@ -544,7 +599,7 @@ static struct str opcode_name(struct str name)
 static enum err put_event(struct etw_manifest *m, const struct etw_manifest_item *it,
                           const uint8_t guid[16], struct schema *s)
 {
-    struct schema_event ev = {.manifest = true,
+    struct schema_event ev = {.origin = m->origin,
                               .form = RAW_MANIFEST,
                               .version = it->version,
                               .number = (uint16_t)it->number,

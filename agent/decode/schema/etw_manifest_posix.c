@@ -4,9 +4,12 @@
 #include "agent/decode/schema/etw_manifest.h"
 #include "common/base/mem.h"
 
+#define PIECE 65536
+
 struct reading {
-    struct etw_manifest *m;
+    const struct etw_manifest_sink *sink;
     XML_Parser parser;
+    enum err bad;
 };
 
 static void *xml_realloc(void *p, size_t n)
@@ -22,9 +25,10 @@ static const char *local(const char *name)
 }
 
 /* Nothing more is called of a parser that was stopped. */
-static void stop_when_bad(struct reading *r)
+static void stop(struct reading *r, enum err e)
 {
-    if (r->m->bad) {
+    if (e && !r->bad) {
+        r->bad = e;
         (void)XML_StopParser(r->parser, XML_FALSE);
     }
 }
@@ -33,51 +37,121 @@ static void XMLCALL on_begin(void *ctx, const XML_Char *name, const XML_Char **a
 {
     struct reading *r = ctx;
 
-    etw_manifest_begin(r->m, local(name), (const char *const *)attributes);
-    stop_when_bad(r);
+    r->sink->begin(r->sink->ctx, local(name), (const char *const *)attributes);
+    stop(r, r->sink->stopped(r->sink->ctx));
 }
 
 static void XMLCALL on_end(void *ctx, const XML_Char *name)
 {
     struct reading *r = ctx;
 
-    etw_manifest_end(r->m, local(name));
-    stop_when_bad(r);
+    r->sink->end(r->sink->ctx, local(name));
+    stop(r, r->sink->stopped(r->sink->ctx));
 }
 
 /* Entities are declared in document types only: without these nothing can grow. */
 static void XMLCALL on_doctype(void *ctx, const XML_Char *name, const XML_Char *system,
                                const XML_Char *public, int internal)
 {
-    struct reading *r = ctx;
-
     (void)name;
     (void)system;
     (void)public;
     (void)internal;
-    r->m->bad = ERR_CORRUPT;
-    stop_when_bad(r);
+    stop(ctx, ERR_CORRUPT);
 }
 
-void etw_manifest_parse(struct etw_manifest *m, const char *xml, size_t n)
+static void read_all(struct reading *r)
+{
+    size_t n = 1, all = 0;
+
+    while (n && !r->bad) {
+        void *piece = XML_GetBuffer(r->parser, PIECE);
+
+        if (!piece) {
+            r->bad = ERR_NOMEM;
+            return;
+        }
+        n = r->sink->read(r->sink->ctx, piece, PIECE);
+        all += n;
+        if (all > ETW_MANIFEST_FILE_MAX) {
+            r->bad = ERR_CORRUPT;
+        } else if (XML_ParseBuffer(r->parser, (int)n, n == 0) != XML_STATUS_OK && !r->bad) {
+            r->bad = XML_GetErrorCode(r->parser) == XML_ERROR_NO_MEMORY ? ERR_NOMEM : ERR_CORRUPT;
+        }
+    }
+}
+
+static enum err read_document(const struct etw_manifest_sink *sink, const char *encoding)
 {
     static const XML_Memory_Handling_Suite memory = {mem_alloc, xml_realloc, mem_free};
-    struct reading r = {.m = m};
+    struct reading r = {.sink = sink};
 
-    if (n > ETW_MANIFEST_XML_MAX) {
-        m->bad = ERR_CORRUPT;
-        return;
-    }
-    r.parser = XML_ParserCreate_MM("UTF-8", &memory, NULL);
+    r.parser = XML_ParserCreate_MM(encoding, &memory, NULL);
     if (!r.parser) {
-        m->bad = ERR_NOMEM;
-        return;
+        return ERR_NOMEM;
     }
     XML_SetUserData(r.parser, &r);
     XML_SetElementHandler(r.parser, on_begin, on_end);
     XML_SetStartDoctypeDeclHandler(r.parser, on_doctype);
-    if (XML_Parse(r.parser, xml, (int)n, XML_TRUE) != XML_STATUS_OK && !m->bad) {
-        m->bad = XML_GetErrorCode(r.parser) == XML_ERROR_NO_MEMORY ? ERR_NOMEM : ERR_CORRUPT;
-    }
+    read_all(&r);
     XML_ParserFree(r.parser);
+    return r.bad;
+}
+
+enum err etw_manifest_stream(const struct etw_manifest_sink *sink)
+{
+    return read_document(sink, NULL);
+}
+
+/* -- a document in memory -- */
+
+struct document {
+    struct etw_manifest *m;
+    const char *p;
+    size_t n;
+};
+
+static size_t document_read(void *ctx, void *p, size_t n)
+{
+    struct document *d = ctx;
+
+    n = n < d->n ? n : d->n;
+    memcpy(p, d->p, n);
+    d->p += n;
+    d->n -= n;
+    return n;
+}
+
+static void document_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    struct document *d = ctx;
+
+    etw_manifest_begin(d->m, name, attributes);
+}
+
+static void document_end(void *ctx, const char *name)
+{
+    struct document *d = ctx;
+
+    etw_manifest_end(d->m, name);
+}
+
+static enum err document_stopped(void *ctx)
+{
+    const struct document *d = ctx;
+
+    return d->m->bad;
+}
+
+void etw_manifest_parse(struct etw_manifest *m, const char *xml, size_t n)
+{
+    struct document d = {.m = m, .p = xml, .n = n};
+    const struct etw_manifest_sink sink = {.ctx = &d,
+                                           .read = document_read,
+                                           .begin = document_begin,
+                                           .end = document_end,
+                                           .stopped = document_stopped};
+    enum err e = n > ETW_MANIFEST_XML_MAX ? ERR_CORRUPT : read_document(&sink, "UTF-8");
+
+    m->bad = m->bad ? m->bad : e;
 }

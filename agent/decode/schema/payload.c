@@ -91,6 +91,21 @@ static void give_8bit(struct reader *r, struct str name, size_t n_bytes)
     give_text(r, name, bits8(r, (const char *)p, nul ? (size_t)(nul - p) : n_bytes));
 }
 
+/* Providers with a manifest leave the terminator of a last text away now and then (HTTP.sys does):
+ * what is left is the text. */
+static bool ends_open(const struct reader *r, const struct schema_field *f)
+{
+    if (r->schema->origin == SCHEMA_FROM_METADATA || f->next != SCHEMA_NONE || r->depth > 1) {
+        return false;
+    }
+    for (const uint8_t *p = r->c.p; r->c.end - p >= 2; p += 2) {
+        if ((p[0] | p[1]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void give_wide_text(struct reader *r, const struct schema_field *f, struct str name,
                            size_t length)
 {
@@ -99,6 +114,10 @@ static void give_wide_text(struct reader *r, const struct schema_field *f, struc
 
     if (f->length_by != SCHEMA_BY_NOTHING) {
         give_utf16(r, name, 2 * length);
+        return;
+    }
+    if (ends_open(r, f)) {
+        give_utf16(r, name, cur_left(&r->c));
         return;
     }
     p = cur_wstr(&r->c, &units);
@@ -581,6 +600,13 @@ static void enter_struct(struct reader *r, const struct schema_field *f, bool ar
     r->stack[r->depth++] = (struct frame){f->first, f->first, (uint32_t)count, array};
 }
 
+/* A manifest made from a running system has lost the length of such bytes: what follows cannot be
+ * found. */
+static bool is_lossy(const struct schema_field *f)
+{
+    return f->in == SCHEMA_BINARY && f->length_by == SCHEMA_BY_NOTHING && f->out != SCHEMA_AS_IP6;
+}
+
 static void read_field(struct reader *r, const struct schema_field *f)
 {
     bool array = f->count_by != SCHEMA_BY_NOTHING;
@@ -620,6 +646,10 @@ static void walk(struct reader *r)
 
         if (top->at != SCHEMA_NONE) {
             const struct schema_field *f = &r->schema->fields[top->at];
+
+            if (is_lossy(f) && r->schema->origin != SCHEMA_FROM_METADATA) {
+                break;
+            }
 
             top->at = f->next;
             read_field(r, f);

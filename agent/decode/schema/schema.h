@@ -92,10 +92,18 @@ struct schema_field {
     uint16_t next;          /* the next member of the same struct or event, or SCHEMA_NONE */
 };
 
+/* Who told what an event looks like. */
+enum schema_origin {
+    SCHEMA_FROM_METADATA,    /* TRACE_EVENT_INFO in the stream, or a record's own TraceLogging */
+    SCHEMA_FROM_EVENTSOURCE, /* a manifest in the stream */
+    SCHEMA_FROM_FILE,        /* a manifest that was given */
+    SCHEMA_FROM_TABLE,       /* the tables of the program */
+};
+
 struct schema_event {
     uint8_t guid[16];
     uint8_t owner[16]; /* of the provider its maps belong to: guid but for classic events */
-    bool manifest;     /* told by an EventSource's manifest, not by metadata */
+    uint8_t origin;    /* enum schema_origin */
     uint8_t form;      /* RAW_CLASSIC: number is the opcode; RAW_MANIFEST: the id */
     uint8_t version;
     uint16_t number;

@@ -1,0 +1,253 @@
+#include "agent/etl/schema/etl_manifests.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/os/os.h"
+
+struct place {
+    uint8_t guid[16];
+    uint16_t file;
+};
+
+struct etl_manifests {
+    char *files[ETL_MANIFESTS_FILES];
+    struct place places[ETL_MANIFESTS_PROVIDERS];
+    size_t n_places;
+    struct etl_manifests_counts counts;
+    struct etw_manifest manifest; /* the one that is read */
+};
+
+enum err etl_manifests_create(struct etl_manifests **out)
+{
+    struct etl_manifests *ms = mem_zalloc(sizeof *ms);
+
+    if (!ms) {
+        return ERR_NOMEM;
+    }
+    *out = ms;
+    return ERR_OK;
+}
+
+void etl_manifests_destroy(struct etl_manifests *ms)
+{
+    if (!ms) {
+        return;
+    }
+    for (size_t i = 0; i < ms->counts.files; i++) {
+        mem_free(ms->files[i]);
+    }
+    mem_free(ms);
+}
+
+/* -- reading a file -- */
+
+struct reading {
+    struct etl_manifests *ms;
+    FILE *file;
+    uint16_t number; /* of the file */
+    bool found;      /* an element of a manifest */
+    enum err e;
+};
+
+static size_t reading_read(void *ctx, void *p, size_t n)
+{
+    struct reading *r = ctx;
+
+    return fread(p, 1, n, r->file);
+}
+
+static void places_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    struct reading *r = ctx;
+    struct etl_manifests *ms = r->ms;
+    uint8_t guid[16];
+
+    r->found |= strcmp(name, "instrumentationManifest") == 0;
+    if (strcmp(name, "provider") != 0 || !r->found) {
+        return;
+    }
+    for (; attributes[0]; attributes += 2) {
+        if (strcmp(attributes[0], "guid") != 0 || !etw_manifest_guid(guid, attributes[1])) {
+            continue;
+        }
+        if (ms->n_places == ETL_MANIFESTS_PROVIDERS) {
+            ms->counts.no_room++;
+            continue;
+        }
+        memcpy(ms->places[ms->n_places].guid, guid, sizeof guid);
+        ms->places[ms->n_places++].file = r->number;
+        ms->counts.providers++;
+    }
+}
+
+static void places_end(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+}
+
+static enum err places_stopped(void *ctx)
+{
+    (void)ctx;
+    return ERR_OK;
+}
+
+static void events_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    struct reading *r = ctx;
+
+    etw_manifest_begin(&r->ms->manifest, name, attributes);
+}
+
+static void events_end(void *ctx, const char *name)
+{
+    struct reading *r = ctx;
+
+    etw_manifest_end(&r->ms->manifest, name);
+}
+
+static enum err events_stopped(void *ctx)
+{
+    const struct reading *r = ctx;
+
+    return r->ms->manifest.bad;
+}
+
+static enum err read_file(struct reading *r, bool events)
+{
+    const struct etw_manifest_sink sink = {.ctx = r,
+                                           .read = reading_read,
+                                           .begin = events ? events_begin : places_begin,
+                                           .end = events ? events_end : places_end,
+                                           .stopped = events ? events_stopped : places_stopped};
+    enum err e;
+
+    r->file = os_fopen(r->ms->files[r->number], "rb");
+    if (!r->file) {
+        return ERR_IO;
+    }
+    e = etw_manifest_stream(&sink);
+    (void)fclose(r->file);
+    return e;
+}
+
+/* -- adding -- */
+
+static enum err add_file(struct etl_manifests *ms, const char *path)
+{
+    struct reading r = {.ms = ms, .number = (uint16_t)ms->counts.files};
+    size_t before = ms->n_places;
+    enum err e;
+
+    if (ms->counts.files == ETL_MANIFESTS_FILES) {
+        ms->counts.no_room++;
+        return ERR_FULL;
+    }
+    ms->files[r.number] = mem_strdup(path);
+    if (!ms->files[r.number]) {
+        return ERR_NOMEM;
+    }
+    ms->counts.files++;
+    e = read_file(&r, false);
+    e = !e && !r.found ? ERR_CORRUPT : e;
+    if (e && ms->n_places == before) { /* nothing refers to it */
+        ms->counts.files--;
+        mem_free(ms->files[r.number]);
+        ms->files[r.number] = NULL;
+    }
+    ms->counts.damaged += e == ERR_CORRUPT && r.found;
+    return e;
+}
+
+static bool is_manifest_name(const char *name)
+{
+    static const char *const ends[] = {".man", ".xml", ".manifest"};
+    size_t n = strlen(name);
+
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t m = strlen(ends[i]);
+
+        if (n > m && strcmp(name + n - m, ends[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct listing {
+    struct etl_manifests *ms;
+    const char *dir;
+};
+
+static enum err add_entry(void *ctx, const char *name)
+{
+    struct listing *l = ctx;
+    char *path;
+    enum err e;
+
+    if (!is_manifest_name(name)) {
+        return ERR_OK;
+    }
+    path = os_path_join(l->dir, name);
+    if (!path) {
+        return ERR_NOMEM;
+    }
+    e = add_file(l->ms, path);
+    mem_free(path);
+    return e == ERR_NOMEM || e == ERR_UNSUPPORTED ? e : ERR_OK;
+}
+
+enum err etl_manifests_add(struct etl_manifests *ms, const char *path, struct errmsg *why)
+{
+    struct listing l = {ms, path};
+    enum err e = os_list_dir(path, add_entry, &l);
+
+    if (e == ERR_OK) {
+        return ERR_OK;
+    }
+    if (e != ERR_NOMEM && e != ERR_UNSUPPORTED) {
+        e = os_exists(path) ? add_file(ms, path) : ERR_NOTFOUND; /* no directory, then */
+    }
+    if (e == ERR_UNSUPPORTED) {
+        return errmsg_set(why, e, "--manifests: this build reads no XML");
+    }
+    if (e == ERR_CORRUPT) {
+        return errmsg_set(why, e, "--manifests: %s is no instrumentation manifest", path);
+    }
+    return e ? errmsg_set(why, e, "--manifests: cannot read %s: %s", path, err_text(e)) : e;
+}
+
+/* -- asking -- */
+
+enum err etl_manifests_put(struct etl_manifests *ms, struct schema *s, const uint8_t guid[16])
+{
+    struct reading r = {.ms = ms};
+    uint64_t events;
+    enum err e;
+    size_t i = 0;
+
+    while (i < ms->n_places && memcmp(ms->places[i].guid, guid, 16) != 0) {
+        i++;
+    }
+    if (i == ms->n_places) {
+        return ERR_NOTFOUND;
+    }
+    r.number = ms->places[i].file;
+    etw_manifest_init(&ms->manifest);
+    etw_manifest_only(&ms->manifest, guid);
+    ms->manifest.origin = SCHEMA_FROM_FILE;
+    e = read_file(&r, true);
+    if (!e) {
+        e = etw_manifest_finish(&ms->manifest, guid, s, &events);
+    }
+    ms->counts.damaged += e == ERR_CORRUPT;
+    etw_manifest_fini(&ms->manifest);
+    return e;
+}
+
+void etl_manifests_stats(const struct etl_manifests *ms, struct etl_manifests_counts *out)
+{
+    *out = ms->counts;
+}

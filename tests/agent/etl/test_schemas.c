@@ -1,0 +1,171 @@
+#include "agent/etl/schema/etl_schemas.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/decode/describe.h"
+#include "agent/etl/schema/etl_known.h"
+#include "agent/etl/schema/etl_known_text.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "common/os/os.h"
+#include "tests/agent/decode/schema/values.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define TABLE_EVENTS_MIN 1300
+
+static const uint8_t one[16] = {0x11, 0x11, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33,
+                                0x44, 0x44, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55};
+static const uint8_t two[16] = {0x99, 0x11, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33,
+                                0x44, 0x44, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55};
+
+/* Both have an event 1 whose task, template and map have one name. */
+static const char manifest[] =
+    "<instrumentationManifest><instrumentation><events>"
+    "<provider name=\"One\" guid=\"{11111111-2222-3333-4444-555555555555}\">"
+    "<tasks><task name=\"T\" value=\"1\"/></tasks>"
+    "<maps><valueMap name=\"m\"><map value=\"1\" message=\"$(string.a)\"/></valueMap></maps>"
+    "<templates><template tid=\"t\"><data name=\"x\" inType=\"win:UInt8\" map=\"m\"/>"
+    "<data name=\"lost\" inType=\"win:Binary\"/><data name=\"y\" inType=\"win:UInt8\"/>"
+    "</template></templates>"
+    "<events><event value=\"1\" version=\"0\" task=\"T\" template=\"t\"/></events></provider>"
+    "<provider name=\"Two\" guid=\"{11111199-2222-3333-4444-555555555555}\">"
+    "<maps><valueMap name=\"m\"><map value=\"1\" message=\"$(string.b)\"/></valueMap></maps>"
+    "<templates><template tid=\"t\"><data name=\"z\" inType=\"win:UInt8\" map=\"m\"/>"
+    "<data name=\"s\" inType=\"win:UnicodeString\"/></template></templates>"
+    "<events><event value=\"1\" version=\"0\" template=\"t\" symbol=\"S\"/></events></provider>"
+    "</events></instrumentation><localization><resources culture=\"en-US\"><stringTable>"
+    "<string id=\"a\" value=\"apple\"/><string id=\"b\" value=\"pear\"/>"
+    "</stringTable></resources></localization></instrumentationManifest>";
+
+static char dir[256];
+
+/* The values of event 1 as a line; `by` and `left` as described. */
+static void read_event(struct describe *d, const uint8_t guid[16], const void *p, size_t n,
+                       const char *expected, enum describe_by by, size_t left)
+{
+    struct raw_event raw = {
+        .form = RAW_MANIFEST, .id = 1, .pointer_size = 8, .payload = p, .payload_n = n};
+    struct values v;
+    struct described out;
+    struct value_sink sink;
+
+    values_init(&v);
+    sink = values_sink(&v);
+    memcpy(raw.guid, guid, 16);
+    assert_ok(describe_values(d, &raw, &sink, &out));
+    assert_string_equal(buf_cstr(&v.text), expected);
+    assert_int_equal(out.by, by);
+    assert_int_equal(out.left, left);
+    values_fini(&v);
+}
+
+static void a_file_gives_each_of_its_providers_its_own_events(void **state)
+{
+    char *path = os_path_join(dir, "two.man");
+    struct etl_schemas from = {0};
+    struct describe_conf conf = {.more = etl_schemas_more, .more_ctx = &from};
+    struct etl_manifests_counts counts;
+    struct errmsg why;
+    struct describe *d;
+
+    support_write_file(path, manifest, sizeof manifest - 1);
+    assert_ok(etl_manifests_create(&from.manifests));
+    assert_ok(etl_manifests_add(from.manifests, path, &why));
+    assert_ok(describe_create(&d, &conf, &why));
+    (void)state;
+    read_event(d, one, "\x01\x02\x03", 3, "x='apple'", DESCRIBE_FILE, 2); /* the length is lost */
+    read_event(d, two, "\x01h\0i\0\0\0", 7, "z='pear' s='hi'", DESCRIBE_FILE, 0);
+    read_event(d, two, "\x02h\0i\0", 5, "z=2 s='hi'", DESCRIBE_FILE, 0); /* no terminator */
+    etl_manifests_stats(from.manifests, &counts);
+    assert_int_equal(counts.providers, 2);
+    assert_int_equal(counts.damaged, 0);
+    describe_destroy(d);
+    etl_manifests_destroy(from.manifests);
+    mem_free(path);
+}
+
+static void a_file_cut_anywhere_gives_nothing_or_less(void **state)
+{
+    char *path = os_path_join(dir, "cut.man");
+
+    (void)state;
+    for (size_t n = 0; n + 1 < sizeof manifest; n += 3) {
+        struct etl_manifests *ms;
+        struct schema *s;
+        struct errmsg why;
+
+        support_write_file(path, manifest, n);
+        assert_ok(etl_manifests_create(&ms));
+        assert_err(etl_manifests_add(ms, path, &why), ERR_CORRUPT);
+        assert_ok(schema_create(&s, 1u << 20));
+        assert_true(etl_manifests_put(ms, s, one) != ERR_OK);
+        schema_destroy(s);
+        etl_manifests_destroy(ms);
+    }
+    mem_free(path);
+}
+
+/* Each line of the tables that says an event leads to one. */
+static void every_event_of_the_tables_can_be_put(void **state)
+{
+    const char *p = etl_known_text;
+    struct schema *s = NULL;
+    struct raw_event raw = {.form = RAW_MANIFEST};
+    size_t events = 0;
+
+    (void)state;
+    while (p && *p) {
+        unsigned id, version;
+        char guid[64];
+
+        if (sscanf(p, "P\t%63s", guid) == 1) {
+            schema_destroy(s);
+            assert_true(etw_manifest_guid(raw.guid, guid));
+            assert_ok(schema_create(&s, 8u << 20));
+            assert_ok(etl_known_put(s, raw.guid));
+            assert_true(schema_find_provider(s, raw.guid).n > 0);
+        } else if (sscanf(p, "E\t%u\t%u", &id, &version) == 2) {
+            const struct schema_event *ev;
+
+            raw.id = (uint16_t)id;
+            raw.version = (uint8_t)version;
+            ev = schema_find_event(s, &raw);
+            assert_non_null(ev);
+            assert_int_equal(ev->origin, SCHEMA_FROM_TABLE);
+            events++;
+        }
+        p = strchr(p, '\n');
+        p = p ? p + 1 : NULL;
+    }
+    schema_destroy(s);
+    assert_true(events >= TABLE_EVENTS_MIN);
+}
+
+static void providers_have_names(void **state)
+{
+    static const uint8_t process[16] = {0xd6, 0x2c, 0xfb, 0x22, 0x7b, 0x0e, 0x2b, 0x42,
+                                        0xa0, 0xc7, 0x2f, 0xad, 0x1f, 0xd0, 0xe7, 0x16};
+    struct str name = etl_known_name(process);
+
+    (void)state;
+    assert_true(str_eq(name, str_make("Microsoft-Windows-Kernel-Process")));
+    assert_int_equal(etl_known_name(one).n, 0);
+    assert_err(etl_known_put(NULL, one), ERR_NOTFOUND);
+}
+
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_file_gives_each_of_its_providers_its_own_events),
+        T(a_file_cut_anywhere_gives_nothing_or_less),
+        cmocka_unit_test(every_event_of_the_tables_can_be_put),
+        cmocka_unit_test(providers_have_names),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
