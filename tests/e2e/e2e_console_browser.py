@@ -2,10 +2,12 @@
 """The console in a real browser: by keys alone, with losses, hostile names, a collector that dies, and no network."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 
 import browser
 
@@ -71,7 +73,7 @@ def agent(fleet, name):
 
 def seeded(fleet):
     """Two hosts with some seconds of data; the agent of one was killed in between, so some of it is missing."""
-    fleet.start_collector()
+    fleet.start_collector(http__refresh="1s")
     agent(fleet, "db-1")
     first = agent(fleet, "web-1")
     fleet.wait_for("data of both", lambda: all(fleet.hosts().get(h, {}).get("batches", 0) > 4 for h in ("web-1", "db-1")))
@@ -145,6 +147,104 @@ def every_view_by_keys(b):
     ensure("the help lists keys of the page", "mark hosts and range" in b.text("dialog"))
     b.keys(Keys.ESCAPE)
     b.wait("the help to close", "!document.querySelector('dialog[open]')")
+
+
+def dialogs(b):
+    """The range's and the keys', in light and in dark."""
+    for scheme in ("light", "dark"):
+        b.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        for title, opened in (("Range", "document.querySelector('button.range').click()"), ("Keys", "document.querySelector('button.help').click()")):
+            b.js(opened)
+            b.wait("the dialog " + title, "document.querySelector('dialog[open]')?.ariaLabel === '%s'" % title)
+            b.shot("dialog-%s-%s" % (title, scheme))
+            check("%s, %s: every control has a name" % (title, scheme), b.unnamed(), [])
+            check("%s, %s: every text has contrast" % (title, scheme), b.low_contrast(), [])
+            b.keys(Keys.ESCAPE)
+            b.wait("it to close", "!document.querySelector('dialog[open]')")
+    b.cdp("Emulation.setEmulatedMedia", features=[])
+
+
+def still(b):
+    """Nothing moves by itself for who asked for that."""
+    moving = "return [...document.querySelectorAll('*')].filter((e) => { const s = getComputedStyle(e); return s.animationName !== 'none' || " \
+             "s.transitionDuration.split(',').some((d) => parseFloat(d) > 0); }).map((e) => e.tagName + '.' + e.className)"
+    ensure("the question finds what moves", b.js(moving))
+    b.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+    for fragment in ("#/", "#/top", "#/timeline", "#/losses"):
+        go(b, fragment)
+        check("reduced motion: nothing moves in " + fragment, b.js(moving), [])
+    b.cdp("Emulation.setEmulatedMedia", features=[])
+
+
+def unreadable(b):
+    go(b, "#/top?t=yesterday&host=db-1")
+    ensure("a range that cannot be read is said", "t=yesterday" in b.text("#unread") and "last 15m" in b.text("#unread"), b.text("#unread"))
+    go(b, "#/tpo?t=-1m")
+    ensure("so is a view", "tpo" in b.text("#unread") and "Fleet" in b.text("#unread"), b.text("#unread"))
+    go(b, "#/top?t=-1m&host=db-1")
+    check("and no more once it is another", b.js("return document.querySelector('#unread').checkVisibility()"), False)
+
+
+def asked(fleet):
+    """Requests that the collector has answered to consoles so far, by path. The page of metrics may be a second old."""
+    for pause in (1.2, 0):
+        with urllib.request.urlopen("http://127.0.0.1:%s/metrics" % fleet.ports["http"]) as reply:
+            found = re.findall(r'^procfleet_console_requests_total\{path="([^"]*)",[^}]*\} (\d+)', reply.read().decode(), re.M)
+        time.sleep(pause)
+    sums = {}
+    for path, n in found:
+        sums[path] = sums.get(path, 0) + int(n)
+    return sums
+
+
+def during(fleet, seconds):
+    before = asked(fleet)
+    time.sleep(seconds)
+    return {path: n - before.get(path, 0) for path, n in asked(fleet).items() if n != before.get(path, 0)}
+
+
+def tabs(b, fleet):
+    """Two windows with the same live events read one stream, the second goes on when the first is gone, and hidden ones ask nothing."""
+    newest = "document.querySelector('main tbody tr[role=row]')?.innerText ?? ''"
+    live = "#/events?t=-1m&live=2s&host=db-1"
+    go(b, live)
+    b.wait("events", newest)
+    one = during(fleet, 5)
+    first = b.driver.current_window_handle
+    b.driver.switch_to.new_window("window")
+    second = b.driver.current_window_handle
+    b.open(b.origin + "/" + live)
+    b.wait("events in the second window", newest)
+    both = during(fleet, 5)
+    locks = b.driver.execute_async_script("navigator.locks.query().then((l) => arguments[0]([l.held.length, l.pending.length]))")
+    check("one of two windows reads, the other waits", locks, [1, 1])
+    limit = 1.5 * one.get("updates", 0) + 2
+    ensure("the server sees one stream (%s, before %s)" % (both.get("updates"), one.get("updates")), both.get("updates", 0) <= limit, (one, both))
+    was = b.js("return " + newest)
+    b.wait("news in the window that waits", lambda: b.js("return " + newest) != was)
+    b.driver.switch_to.window(first)
+    b.driver.close()
+    b.driver.switch_to.window(second)
+    was = b.js("return " + newest)
+    b.wait("news after the window that read was closed", lambda: b.js("return " + newest) != was)
+    gap(b)
+    b.driver.minimize_window()
+    b.wait("the page to be hidden", "document.hidden")
+    for fragment in (live, "#/?t=-1m&live=2s", "#/h/db-1?t=-1m&live=2s"):
+        b.js("location.hash = arguments[0]", fragment)
+        time.sleep(2)  # its first answers
+        check("a hidden tab asks nothing: " + fragment, during(fleet, 5), {})
+    b.driver.set_window_rect(width=1440, height=900)
+    b.wait("the page to be seen again", "!document.hidden")
+    quiet(b)
+
+
+def gap(b):
+    """A hole in the sequence of live events is a row; the store is asked for it."""
+    b.js("const c = new BroadcastChannel('procfleet ' + JSON.stringify({host: 'db-1', name: ''})); c.postMessage({type: 'gap', lost: 31}); c.close()")
+    row = b.wait("a row for the hole", "document.querySelector('main tbody tr.hole')?.innerText")
+    ensure("it says how many", "31 messages" in row, row)
+    b.wait("what became of it", "/31 messages (lost|missed)/.test(document.querySelector('main tbody tr.hole').innerText)")
 
 
 def dark_and_forced(b):
@@ -338,8 +438,12 @@ def main():
             seeded(fleet)
             door = Door(fleet, "operator")
             b = Browser(fleet.path("browser"))
+            b.origin = door.origin
             login(b, door)
             every_view_by_keys(b)
+            dialogs(b)
+            still(b)
+            unreadable(b)
             losses_are_hatched(b)
             timeline(b)
             brush_and_table(b)
@@ -349,6 +453,7 @@ def main():
             dark_and_forced(b)
             zoomed(b)
             scope(fleet, fleet.path("part"))
+            tabs(b, fleet)
             stale_and_back(b, fleet)
             check("no request left the origin", b.strangers(door.origin), [])
         finally:

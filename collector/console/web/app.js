@@ -4,6 +4,7 @@
  *   {view: 'top', key: '3', title: 'Processes', uses: ['host', 'name', 'range'], open(root, app) → {update(changed),
  *       close(), …}}
  *       view: the first word of the address         uses: which controls of the header act here
+ *       args in the address beyond the view's word name what is shown: for others the view is opened anew
  *       update(changed): changed is null at first, else the set of keys of the state that changed; 'tick' is in it
  *           when live data
  *       is due, 'again' when the user asks for the same once more. fit() is optional: `f`, the range of what is
@@ -17,7 +18,8 @@
  *   zoom(from, to)   zoom('back')             the range, with the way back
  *   offers(answer)   where data is nearest, and the newest: what to offer for a range without
  *   cover(answer)    the footer tells what of this answer arrived; the head how new it is
- *   say(text)        read out by screen readers                    now() → the collector's time, ms */
+ *   say(text)        read out by screen readers                    now() → the collector's time, ms
+ * An app is of one view: when that is left, what it asked is given up, and it can change nothing any more. */
 import * as api from './api.js';
 import { el, put, text } from './el.js';
 import { ppm, count } from './format.js';
@@ -48,16 +50,14 @@ let newest = NaN;
 
 const viewOf = (state) => VIEWS.find((v) => v.view === state.view) || VIEWS[0];
 
-const app = {
+const common = {
     state: store.get,
     set: store.set,
     link: store.link,
-    ask: api.ask,
-    askAll: api.askAll,
     now: api.now,
     params: (extra) => ({ ...store.rangeParams(store.get()), host: store.get().host, ...extra }),
     sameRange: (answer) => (store.get().t[0] === '-' && answer ? { until: answer.until_ns } : {}),
-    filters: (extra) => app.params({ name: store.get().name, idle: store.get().idle === '1', ...extra }),
+    filters: (extra) => common.params({ name: store.get().name, idle: store.get().idle === '1', ...extra }),
     zoom(from, to) {
         const state = store.get();
         if (from === 'back') {
@@ -92,6 +92,24 @@ const app = {
     },
 };
 
+let left = new AbortController();
+
+function appOfView() {
+    left.abort();
+    left = new AbortController();
+    const { signal } = left;
+    const here = (signal_) => (signal_ ? AbortSignal.any([signal, signal_]) : signal);
+    const app = {
+        ...common,
+        ask: (name, params, signal_) => api.ask(name, params, here(signal_)),
+        askAll: (name, params, signal_) => api.askAll(name, params, here(signal_)),
+    };
+    for (const name of ['set', 'go', 'zoom', 'cover', 'say']) {
+        app[name] = (...args) => (signal.aborted ? undefined : common[name](...args));
+    }
+    return app;
+}
+
 /* -- header -- */
 
 const nav = el('nav', { 'aria-label': 'Views' });
@@ -117,7 +135,7 @@ function field(name, label, hint) {
         spellcheck: 'false',
         autocomplete: 'off',
         size: '14',
-        onchange: () => app.set({ [name]: input.value.trim(), sel: null }),
+        onchange: () => common.set({ [name]: input.value.trim(), sel: null }),
         onkeydown: (e) => {
             if (e.key === 'Escape') {
                 input.value = store.get()[name];
@@ -144,7 +162,7 @@ function pan(share) {
     const state = store.get();
     const r = store.range(state, Number.isNaN(newest) ? api.now() : newest);
     const by = (r.to - r.from) * share;
-    app.zoom(r.from + by, r.to + by);
+    common.zoom(r.from + by, r.to + by);
 }
 
 function scale(factor) {
@@ -152,7 +170,7 @@ function scale(factor) {
     const r = store.range(state, Number.isNaN(newest) ? api.now() : newest);
     const middle = (r.from + r.to) / 2;
     const half = Math.max(0.5, ((r.to - r.from) * factor) / 2);
-    app.zoom(middle - half, middle + half);
+    common.zoom(middle - half, middle + half);
 }
 
 function otherRange(by) {
@@ -161,14 +179,14 @@ function otherRange(by) {
     const at = spans.findIndex((s) => s >= r.to - r.from);
     const next = RANGES[Math.max(0, Math.min(RANGES.length - 1, (at < 0 ? RANGES.length - 1 : at) + by))];
     home = null;
-    app.set({ t: '-' + next });
+    common.set({ t: '-' + next });
 }
 
 function toggleLive() {
     const state = store.get();
     paused = false;
     const t = store.parseTime(state.t);
-    app.set(state.live ? { live: '' } : { live: LIVE, t: t.last ? state.t : home || '-15m' });
+    common.set(state.live ? { live: '' } : { live: LIVE, t: t.last ? state.t : home || '-15m' });
 }
 
 const dialog = (title, ...content) => {
@@ -210,7 +228,7 @@ function rangeDialog() {
                     return;
                 }
                 home = null;
-                app.set({ t: store.formatTime(a, b), live: '' });
+                common.set({ t: store.formatTime(a, b), live: '' });
                 node.close();
             },
         },
@@ -232,7 +250,7 @@ function rangeDialog() {
                         type: 'button',
                         onclick: () => {
                             home = null;
-                            app.set({ t: '-' + span });
+                            common.set({ t: '-' + span });
                             node.close();
                         },
                     },
@@ -288,6 +306,7 @@ function frame() {
         ),
         controls,
     );
+    main.before(unread);
     put(
         controls,
         rangeButton,
@@ -329,6 +348,16 @@ function header(state) {
 }
 
 /* -- footer -- */
+
+const unread = el('div.bar#unread', { role: 'alert', hidden: true });
+
+/* A link that cannot be read shows something else than was meant: that is said. */
+function tellUnread(state) {
+    unread.hidden = !state.unread.length;
+    const what = state.unread.map((s) => [' ', el('code', null, s.slice(0, 80))]);
+    put(unread, el('b', null, 'The link cannot be read:'), what, `. Shown is: ${viewOf(state).title}`);
+    if (viewOf(state).uses.includes('range')) unread.append(`, ${rangeText(state)}.`);
+}
 
 const coverage = el('a.coverage');
 const who = el('span.who');
@@ -393,14 +422,16 @@ function show(state, changed) {
     const view = viewOf(state);
     document.querySelector('dialog[open]')?.close();
     header(state);
-    if (view !== shown) {
+    tellUnread(state);
+    const what = [view.view, ...state.args].join('/');
+    if (what !== shown) {
         open?.close();
         put(main);
         put(coverage);
         coverage.removeAttribute('href');
         newest = NaN;
-        shown = view;
-        open = view.open(main, app);
+        shown = what;
+        open = view.open(main, appOfView());
         open.update(null);
     } else {
         open.update(changed);
@@ -409,6 +440,7 @@ function show(state, changed) {
 
 function loggedOut() {
     open?.close();
+    left.abort();
     open = shown = null;
     put(
         main,
@@ -434,7 +466,7 @@ function loggedOut() {
 
 function markView() {
     const text = mark(store.get(), Number.isNaN(newest) ? api.now() : newest);
-    app.say(`Marked ${text.split('|').pop()}; d compares with it.`);
+    common.say(`Marked ${text.split('|').pop()}; d compares with it.`);
     header(store.get());
 }
 
@@ -450,7 +482,7 @@ function compareViews() {
 function nextView(key) {
     const view = VIEWS.find((v) => v.key === key);
     if (!view) return false;
-    app.go({ view: view.view, args: view.args?.(store.get()) || [] });
+    common.go({ view: view.view, args: view.args?.(store.get()) || [] });
     return true;
 }
 
@@ -462,7 +494,7 @@ keys({
     '-': ['zoom out', () => scale(2), 'time'],
     ArrowLeft: ['earlier', () => pan(-0.25), 'time'],
     ArrowRight: ['later', () => pan(0.25), 'time'],
-    0: ['whole range', () => app.zoom('back'), 'time'],
+    0: ['whole range', () => common.zoom('back'), 'time'],
     f: ['fit to what is selected', () => (open?.fit ? open.fit() : false), 'time'],
     ' ': [
         'pause, go on',
@@ -475,7 +507,7 @@ keys({
     ],
     h: ['host', () => hostField.input.select(), 'filters'],
     '/': ['name', () => (nameField.node.hidden ? hostField : nameField).input.select(), 'filters'],
-    i: ['idle processes too', () => app.set({ idle: store.get().idle ? '' : '1' }), 'filters'],
+    i: ['idle processes too', () => common.set({ idle: store.get().idle ? '' : '1' }), 'filters'],
     '.': ['mark hosts and range', markView, 'page'],
     d: ['compare with the last mark', compareViews, 'page'],
     Escape: [
@@ -483,7 +515,7 @@ keys({
         () => {
             const d = document.querySelector('dialog[open]');
             if (d) d.close();
-            else if (store.get().sel) app.set({ sel: null });
+            else if (store.get().sel) common.set({ sel: null });
             else history.back();
         },
         'page',
@@ -493,20 +525,20 @@ keys({
 });
 
 /* Live: asked again when the last answers are there, and only by a tab that is seen. */
-let due = 0;
+let due = 0; /* of performance.now(): a clock that is set back stops nothing */
 let tried = 0;
 const again = () => open?.update(new Set(['again']));
 retry.run = again;
 setInterval(() => {
     tellAge();
     const state = store.get();
-    if (!api.link.up && open && !document.hidden && !busy() && Date.now() > tried + AGAIN_MS) {
-        tried = Date.now();
+    if (!api.link.up && open && !document.hidden && !busy() && performance.now() > tried) {
+        tried = performance.now() + AGAIN_MS;
         again();
         return;
     }
-    if (!open || !state.live || paused || document.hidden || busy() || Date.now() < due) return;
-    due = Date.now() + Math.max(spanMs(state.live), open.step?.() ?? 0);
+    if (!open || !state.live || paused || document.hidden || busy() || performance.now() < due) return;
+    due = performance.now() + Math.max(spanMs(state.live), open.step?.() ?? 0);
     open.update(new Set(['tick']));
 }, 500);
 

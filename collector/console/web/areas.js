@@ -4,7 +4,7 @@
  *   const a = areas(parent, app, {title, height: 160, tools, onSelect: (key | null), onHover: (ms | null),
  *                                onWindow: (from, to)})
  *   a.load({metric, group: 'image', limit: 12, rates, mode: 'area' | 'lines' | 'heat', params})
- *       asks and draws; resolves to the answer, or null. params: more of the question
+ *       asks and draws; resolves to the answer, or null. params: more of the question; said: as of panel
  *       level: (answer) → {value, text} | null: a line across        none: (answer) → block: what to say of no values
  *   a.select(key | null)   a.hover(ms | null)   a.window(from, to)   a.answer() → the last one   a.groups() → its
  *       groups   a.close()
@@ -210,6 +210,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
             ? null
             : ask.none?.(a) || {
                   text: `No figures of ${titleOf(ask.metric)} in this range for what is asked.`,
+                  offers: app.offers(a),
               };
 
     return {
@@ -224,6 +225,7 @@ export function areas(parent, app, { title = '', height = 160, tools = [], onSel
             };
             return p.load((signal) => app.ask('series', app.filters({ ...params, ...ask.params }), signal), draw, {
                 empty: nothing,
+                said: ask.said,
             });
         },
         answer: () => answer,

@@ -56,8 +56,11 @@ export function contrast(a, b) {
     return (x + 0.05) / (y + 0.05);
 }
 
-const scheme = typeof matchMedia === 'function' ? matchMedia('(prefers-color-scheme: dark)') : { matches: false };
+const media = (query) => (typeof matchMedia === 'function' ? matchMedia(query) : { matches: false });
+const scheme = media('(prefers-color-scheme: dark)');
+const forced = media('(forced-colors: active)');
 const NAMES = ['ink', 'dim', 'faint', 'ground', 'grid', 'hatch', 'bad', 'select', 'heat0', 'heat1'];
+const KNOWN_MAX = 10000; /* live views meet ever new names */
 const known = new Map();
 let shown = null;
 
@@ -79,6 +82,7 @@ export function ofName(name) {
             shade === 0 ? base : mix(base, shade === 1 ? '#ffffff' : '#000000', shade === 1 ? 0.28 : 0.2),
             dark,
         );
+        if (known.size >= KNOWN_MAX) known.clear();
         known.set(key, colour);
     }
     return colour;
@@ -103,6 +107,8 @@ export function theme() {
         shown = { dark: scheme.matches };
         for (const name of NAMES) shown[name] = resolve(probe, name);
         probe.remove();
+        /* The system's colours have no faint ones. */
+        if (forced.matches) shown.grid = mix(shown.ground, shown.grid, 0.3);
         shown.heat = Array.from({ length: 9 }, (_, i) => mix(shown.heat0, shown.heat1, i / 8));
     }
     return shown;
@@ -114,7 +120,6 @@ export function onScheme(fn) {
         known.clear();
         fn();
     };
-    const forced = matchMedia('(forced-colors: active)');
     for (const query of [scheme, forced]) query.addEventListener('change', changed);
     return () => {
         for (const query of [scheme, forced]) query.removeEventListener('change', changed);

@@ -87,7 +87,7 @@ const TITLES = {
     handle_count: 'handles',
 };
 
-export const title = (metric) => TITLES[metric] || metric.replace(/_/g, ' ');
+export const title = (metric) => (Object.hasOwn(TITLES, metric) ? TITLES[metric] : metric.replace(/_/g, ' '));
 
 /* Round steps: of bytes in powers of two, of the rest in 1, 2, 5. At most n, but one above the axis at least. */
 export function valueTicks(from, to, n, binary) {

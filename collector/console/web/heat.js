@@ -1,7 +1,8 @@
 /* Heat: one row of cells for each thing, a cell for each bucket; the darker the more, by the square root, so that
  * little is seen too. What did not arrive is hatched, what is not known stays empty: never the colour of 0.
  *
- *   strip(values, {present, max, width, height, label}) → a canvas for a table's cell; present: ppm of each, or null
+ *   strip(values, {present, max, width, height, label}) → a canvas for a table's cell; present: ppm of each, or null.
+ *       It is drawn a moment later, so that a table is there at once, and used again for the same arrays
  *   heat(parent, {label, onZoom, onBack, onHover: (ms | null), onSelect: (key | null)})
  *       .draw({series, hosts, groups, rates})    groups as of groupsOf; one scale for all rows
  *       .hover(ms)  .select(key)  .at(ms) → as of plot  .close()          a whole plot of rows, names on the left
@@ -47,8 +48,38 @@ function cells(ctx, values, max, x, y, w, h) {
     }
 }
 
+const KEPT = 200;
+const BUDGET_MS = 6; /* of a frame */
+const kept = new Map();
+let due = [];
+
+function drawDue() {
+    const until = performance.now() + BUDGET_MS;
+    while (due.length && performance.now() < until) {
+        const one = due.shift();
+        if (one.canvas.isConnected) drawStrip(one);
+        else if (kept.get(one.values) === one) kept.delete(one.values);
+    }
+    if (due.length) requestAnimationFrame(drawDue);
+}
+
 export function strip(values, { present, max, width = 240, height = 14, label }) {
+    const old = kept.get(values);
+    if (old && old.present === present && old.max === max && old.width === width) {
+        old.canvas.setAttribute('aria-label', label);
+        return old.canvas;
+    }
     const canvas = el('canvas.strip', { role: 'img', 'aria-label': label });
+    Object.assign(canvas.style, { width: width + 'px', height: height + 'px' });
+    const one = { canvas, values, present, max, width, height };
+    kept.set(values, one);
+    if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+    if (!due.length) requestAnimationFrame(drawDue);
+    due.push(one);
+    return canvas;
+}
+
+function drawStrip({ canvas, values, present, max, width, height }) {
     const ctx = size(canvas, width, height);
     const w = width / Math.max(1, values.length);
     cells(ctx, values, max, 0, 0, w, height);
@@ -59,8 +90,9 @@ export function strip(values, { present, max, width = 240, height = 14, label })
         if (ppm !== null && ppm < FULL) drawLoss(ctx, i * w, 0, (j - i) * w, height, ppm, false);
         i = j;
     }
-    return canvas;
 }
+
+if (typeof document === 'object') onScheme(() => kept.clear());
 
 export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
     const canvas = el('canvas', { role: 'img', 'aria-label': label });

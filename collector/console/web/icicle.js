@@ -19,15 +19,18 @@ export function family(rows, metric) {
     const byPid = new Map();
     for (const node of nodes.values()) {
         const place = `${node.row.host?.id} ${node.row.pid}`;
-        byPid.set(place, [...(byPid.get(place) || []), node]);
+        if (!byPid.has(place)) byPid.set(place, []);
+        byPid.get(place).push(node);
     }
     const born = (node) => Number(node.row.info?.start_ns ?? 0);
+    /* Of two that began together the first of the answer is the older, so that parents are never in a circle. */
+    const older = (x, node) => born(x) < born(node) || (born(x) === born(node) && x.row.i < node.row.i);
     const roots = [];
     for (const node of nodes.values()) {
         const { host, info } = node.row;
         /* Of the processes that had the parent's number, the youngest that is older. */
         const up = (byPid.get(`${host?.id} ${info?.parent}`) || [])
-            .filter((x) => x !== node && born(x) <= born(node))
+            .filter((x) => older(x, node))
             .sort((a, b) => born(b) - born(a))[0];
         (up ? up.children : roots).push(node);
         if (up) up.own -= node.sum;
@@ -80,7 +83,8 @@ export function icicle(parent, { onSelect, metric = 'cpu_time' }) {
         }
     }
 
-    const deep = (nodes, n) => nodes.reduce((most, node) => Math.max(most, deep(node.children, n + 1)), n);
+    const deep = (nodes, n) =>
+        n >= ROWS_MAX ? n : nodes.reduce((most, node) => Math.max(most, deep(node.children, n + 1)), n);
     let last = [];
     const self = {
         draw(rows) {
@@ -88,7 +92,7 @@ export function icicle(parent, { onSelect, metric = 'cpu_time' }) {
             const roots = family(rows, metric);
             const total = roots.reduce((sum, node) => sum + node.sum, 0);
             put(box);
-            box.style.height = Math.min(ROWS_MAX, deep(roots, 0)) * 1.6 + 'rem';
+            box.style.height = deep(roots, 0) * 1.6 + 'rem';
             if (total > 0) boxes(roots, 0, 1, 0, total);
         },
         select(key) {

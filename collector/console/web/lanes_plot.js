@@ -351,6 +351,7 @@ export function lanesPlot(o) {
 
     /* What follows the pointer; the bars stay as they are. */
     function drawOver() {
+        if (!s.d) return;
         const h = node.clientHeight;
         const g = size(over, s.width + s.gutter, h);
         g.translate(s.gutter, 0);

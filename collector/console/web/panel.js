@@ -5,6 +5,7 @@
  *   p.load((signal) => app.ask('series', {…}, signal), (answer) => {draw into p.body}, {empty: (answer) => null |
  *       block})
  *       resolves when drawn, failed or given up for a newer load; block: {text, offers: [{text, run}]}
+ *       said: notes (told(answer)) that another panel of the view has said already
  *   p.node, p.head, p.body      p.title(text)      p.note(text): right of the title      p.again(): the last load
  *       once more
  *   p.close()                   gives up what is under way
@@ -19,9 +20,9 @@ const LOADING_AFTER_MS = 150;
 let waiting = 0;
 
 /* Without the last, which the footer has. */
-const told = (notes) =>
-    notes
-        .filter((note, i) => i < notes.length - 1 || !/^coverage /.test(note))
+export const told = (answer) =>
+    (answer?.notes ?? [])
+        .filter((note, i, all) => i < all.length - 1 || !/^coverage /.test(note))
         .map(sentence)
         .join(' ');
 
@@ -78,10 +79,11 @@ export function panel(parent, { title = '', tools = [], height = '', kind = '' }
         put(bar, content);
     };
 
-    function answered(answer, draw, empty) {
+    function answered(answer, draw, { empty, said }) {
         const none = empty?.(answer);
         say(none ? block('empty', none.text, none.offers) : null);
-        tell(answer.partial ? [el('b', null, 'Partial. '), told(answer.notes)] : null, 'partial');
+        const bar = answer.partial && told(answer) !== said;
+        tell(bar ? [el('b', null, 'Partial. '), told(answer)] : null, 'partial');
         body.classList.toggle('away', Boolean(none));
         if (!none) draw(answer);
         drawn_ms = Date.now();
@@ -134,7 +136,7 @@ export function panel(parent, { title = '', tools = [], height = '', kind = '' }
             waiting++;
             try {
                 const answer = await ask(control.signal);
-                if (running === control) answered(answer, draw, options.empty);
+                if (running === control) answered(answer, draw, options);
                 return answer;
             } catch (e) {
                 if (control.signal.aborted || running !== control) return null;

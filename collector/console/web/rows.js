@@ -9,7 +9,7 @@
  *       null
  *       for what is left over; name: what the colour hangs on
  *   processPath(row) → the args of its link        secondsOf(answer) → how long its range holds data
- *   grouped(rows) → rows of the fleet's view, one for each prefix of hosts' names
+ *   matcher('web-* db?') → (name) → bool          grouped(rows) → rows of the fleet's view, one for each prefix of hosts' names
  *   BY, byOf(word)  what `by=` of the address means: ordered by, drawn as */
 
 import { nsMs } from './time.js';
@@ -26,14 +26,13 @@ export const BY = {
 };
 
 export function byOf(word) {
-    return (
-        BY[word] || {
-            by: word,
-            draw: word === 'cpu_time' ? 'cpu_percent' : word,
-            title: word.replace(/_/g, ' '),
-            rates: /_bytes$|_operations$|faults$|switches$|_time$|cycles$/.test(word) && !/private|virtual/.test(word),
-        }
-    );
+    if (Object.hasOwn(BY, word)) return BY[word];
+    return {
+        by: word,
+        draw: word === 'cpu_time' ? 'cpu_percent' : word,
+        title: word.replace(/_/g, ' '),
+        rates: /_bytes$|_operations$|faults$|switches$|_time$|cycles$/.test(word) && !/private|virtual/.test(word),
+    };
 }
 
 function labelOf(group, info, host) {
@@ -109,6 +108,29 @@ export function secondsOf(answer) {
 
 export const processPath = (row) => [row.host.name, row.pid + '.' + row.start];
 
+/* Globs as the command line has them; without a sign, what begins so. */
+export function matcher(text) {
+    const words = text
+        .toLowerCase()
+        .split(/[\s,]+/)
+        .filter(Boolean)
+        .map((w) => (/[*?]/.test(w) ? w : w + '*'));
+    return (name) => words.length === 0 || words.some((w) => matches(w, name.toLowerCase()));
+}
+
+/* Goes back to the last star only: never slow, whatever the link says. */
+function matches(glob, name) {
+    let [g, n, star, from] = [0, 0, -1, 0];
+    while (n < name.length) {
+        if (glob[g] === '*') [star, from] = [g++, n];
+        else if (g < glob.length && (glob[g] === '?' || glob[g] === name[n])) [g, n] = [g + 1, n + 1];
+        else if (star >= 0) [g, n] = [star + 1, ++from];
+        else return false;
+    }
+    while (glob[g] === '*') g++;
+    return g === glob.length;
+}
+
 const total = (rows, of) => rows.reduce((sum, row) => (of(row) === null ? sum : (sum ?? 0) + of(row)), null);
 const least = (rows, of) => rows.reduce((a, row) => (of(row) === null ? a : Math.min(a ?? Infinity, of(row))), null);
 
@@ -117,7 +139,8 @@ export function grouped(rows) {
     const groups = new Map();
     for (const row of rows) {
         const name = row.h.name.replace(/\d.*$/, '*');
-        groups.set(name, [...(groups.get(name) ?? []), row]);
+        if (!groups.has(name)) groups.set(name, []);
+        groups.get(name).push(row);
     }
     const columns = (some, key, fold) => {
         const long = some.reduce((n, row) => Math.max(n, row[key]?.length ?? 0), 0);

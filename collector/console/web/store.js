@@ -1,7 +1,7 @@
 /* The state of the page, kept in the address's fragment: a link shows the same to whoever may see it, and stands in
  * no server's log. `#/h/web-0001?t=-15m&live=2s` ⇄ {view: 'h', args: ['web-0001'], t: '-15m', live: '2s', …}
  *
- *   parse(fragment) → state           never fails: what it does not know it leaves out
+ *   parse(fragment) → state           never fails: what it cannot read is left out, and named in `unread`
  *   format(state) → fragment          keys in a fixed order, defaults left out
  *   range(state, now) → {from, to, last}      ms; `last` (ms) when it is relative, else null
  *   rangeParams(state) → {last} or {since, until}       for the interface
@@ -63,12 +63,17 @@ const encode = (s) =>
 export function parse(fragment) {
     const [path, query = ''] = (fragment || '').replace(/^#?\/?/, '').split(/\?(.*)/s);
     const [view, ...args] = path.split('/').map(decode);
-    const state = { view: VIEWS.has(view) ? view : '', args: VIEWS.has(view) ? args.filter(Boolean) : [], ...DEFAULTS };
+    const known = VIEWS.has(view);
+    const state = { view: known ? view : '', args: known ? args.filter(Boolean) : [], ...DEFAULTS, unread: [] };
+    if (!known) state.unread.push(view);
     for (const pair of query.split('&')) {
         const [key, value = ''] = pair.split(/=(.*)/s);
         if (Object.hasOwn(DEFAULTS, key)) state[key] = decode(value);
     }
-    if (!parseTime(state.t)) state.t = DEFAULTS.t;
+    if (!parseTime(state.t)) {
+        state.unread.push('t=' + state.t);
+        state.t = DEFAULTS.t;
+    }
     if (state.live && !(spanMs(state.live) >= 1000 && state.t[0] === '-')) state.live = '';
     return state;
 }

@@ -14,6 +14,13 @@
  * their order. */
 import { el, put } from './el.js';
 
+/* A field of a CSV file. Spreadsheets take what begins so for a formula: names come from hosts. */
+export function field(text) {
+    const formula = /^[=+@\t-]/.test(text) && !/^[+-][\d.]+( [%\w/]+)?$/.test(text);
+    const s = formula ? "'" + text : text;
+    return /[",\n\r]/.test(s) ? '"' + s.replace(/"/g, '""') + '"' : s;
+}
+
 const SPARE = 8;
 let number = 0;
 
@@ -28,6 +35,7 @@ export function table(parent, options) {
     let live = new Map();
     let rowHeight = 0;
     let queued = false;
+    let view = { top: 0, height: 0, head: 0 }; /* as it was looked at last: nothing is looked up while rows are made */
 
     const group = el('colgroup');
     const heads = el('tr', { 'aria-rowindex': 1 });
@@ -78,7 +86,7 @@ export function table(parent, options) {
             }),
         );
         /* Where it does not fit it is scrolled: no column is squeezed away. */
-        grid.style.minWidth = `calc(${columns.map((c) => c.width || (c.wide ? '18ch' : '11ch')).join(' + ')})`;
+        grid.style.minWidth = `calc(${columns.map((c) => c.width || (c.wide ? '14ch' : '11ch')).join(' + ')})`;
         put(
             heads,
             columns.map((c) => {
@@ -136,10 +144,11 @@ export function table(parent, options) {
     function draw() {
         queued = false;
         const h = rowHeight || 22;
-        const seen = node.clientHeight;
-        const top = Math.max(0, node.scrollTop - heads.offsetHeight);
+        const longest = Math.max(0, sorted.length * h + view.head - view.height);
+        const scrolled = Math.min(view.top, longest); /* shorter than before: the browser will scroll back */
+        const top = Math.max(0, scrolled - view.head);
         const first = Math.max(0, Math.min(Math.floor(top / h) - SPARE, sorted.length - 1));
-        const end = Math.min(sorted.length, Math.ceil((node.scrollTop + (seen || 600)) / h) + SPARE);
+        const end = Math.min(sorted.length, Math.ceil((scrolled + (view.height || 600)) / h) + SPARE);
         const next = new Map();
         for (let i = first; i < end; i++) {
             const k = key(sorted[i]);
@@ -162,11 +171,14 @@ export function table(parent, options) {
             rowHeight = next.values().next().value.getBoundingClientRect().height;
             if (rowHeight && Math.abs(rowHeight - h) > 0.5) draw();
         }
-        /* It was empty and has grown. */
-        if (end < sorted.length && node.clientHeight > seen + h) draw();
+    }
+
+    function look() {
+        view = { top: node.scrollTop, height: node.clientHeight, head: heads.offsetHeight };
     }
 
     const queue = () => {
+        look();
         if (!queued) {
             queued = true;
             requestAnimationFrame(draw);
@@ -184,10 +196,11 @@ export function table(parent, options) {
 
     function reveal(i) {
         const h = rowHeight || 22;
-        const head = heads.offsetHeight;
-        if (i * h < node.scrollTop) node.scrollTop = i * h;
-        else if ((i + 1) * h + head > node.scrollTop + node.clientHeight)
-            node.scrollTop = (i + 1) * h + head - node.clientHeight;
+        look();
+        if (i * h < view.top) node.scrollTop = i * h;
+        else if ((i + 1) * h + view.head > view.top + view.height)
+            node.scrollTop = (i + 1) * h + view.head - view.height;
+        look();
         draw();
     }
 
@@ -226,7 +239,7 @@ export function table(parent, options) {
     });
     sizes.observe(node);
 
-    const quote = (s) => (/[",\n\r]/.test(s) ? '"' + s.replace(/"/g, '""') + '"' : s);
+    const cellOf = (c, row) => plain((c.plain || c.cell)(row));
     const plain = (content) =>
         content instanceof Node ? (content.getAttribute?.('aria-label') ?? content.textContent) : String(content ?? '');
 
@@ -264,8 +277,8 @@ export function table(parent, options) {
         shown: () => sorted,
         choose,
         csv: () =>
-            [columns.map((c) => c.key), ...sorted.map((row) => columns.map((c) => plain((c.plain || c.cell)(row))))]
-                .map((cells) => cells.map(quote).join(',') + '\r\n')
+            [columns.map((c) => c.key), ...sorted.map((row) => columns.map((c) => cellOf(c, row)))]
+                .map((cells) => cells.map(field).join(',') + '\r\n')
                 .join(''),
         close: () => sizes.disconnect(),
     };

@@ -71,7 +71,8 @@ export function fromCompact(text) {
     const m = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\.\d{1,9})?Z$/.exec(text || '');
     if (!m) return NaN;
     const at = Date.UTC(m[1], m[2] - 1, m[3], m[4], m[5], m[6]);
-    return new Date(at).getUTCDate() === Number(m[3]) ? at + (m[7] ? Number('0' + m[7]) * 1000 : 0) : NaN;
+    /* There is no 13th month and no 75th minute. */
+    return compact(at).slice(0, 15) === text.slice(0, 15) ? at + (m[7] ? Number('0' + m[7]) * 1000 : 0) : NaN;
 }
 
 export function parse(text, now) {
@@ -86,12 +87,13 @@ export function parse(text, now) {
         ? [Number(m[1]), m[2] - 1, Number(m[3])]
         : [today.getUTCFullYear(), today.getUTCMonth(), today.getUTCDate()];
     const [h, mi, sec] = [Number(m[4] || 0), Number(m[5] || 0), Number(m[6] || 0)];
-    if (mo > 11 || h > 23 || mi > 59 || sec > 59 || new Date(Date.UTC(y, mo, d)).getUTCDate() !== d) return NaN;
+    if (mo < 0 || mo > 11 || h > 23 || mi > 59 || sec > 59 || new Date(Date.UTC(y, mo, d)).getUTCDate() !== d) return NaN;
     const at = Date.UTC(y, mo, d, h, mi, sec) + (m[7] ? Number('0' + m[7]) * 1000 : 0);
     return !m[1] && at > now ? at - UNITS.d : at;
 }
 
 export function clock(ms, unit) {
+    if (Number.isNaN(ms)) return '–';
     const p = parts(ms);
     if (unit >= UNITS.d) return p.day.slice(5);
     if (unit >= UNITS.m) return p.time.slice(0, 5);
@@ -101,8 +103,8 @@ export function clock(ms, unit) {
 
 export function nsMs(ns) {
     if (ns === null || ns === undefined || ns === '') return NaN;
-    const b = BigInt(ns);
-    return Number(b / 1000n) / 1000;
+    /* Without its last three digits it fits a number whole. */
+    return (Number(String(ns).slice(0, -3)) || 0) / 1000;
 }
 
 export function full(at) {
@@ -111,6 +113,7 @@ export function full(at) {
         const p = parts(ms);
         return `${p.day} ${p.time}.${pad(BigInt(at) % 1000000000n, 9)}`;
     }
+    if (Number.isNaN(at)) return '–';
     const p = parts(at);
     return `${p.day} ${p.time}${fraction(at)}`;
 }

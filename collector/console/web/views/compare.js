@@ -280,7 +280,7 @@ function open(root, app) {
                 ({ pair }) => {
                     const drawn = pair.map((answer, k) => lineOf(answer, sides[k]));
                     const most = drawn.flatMap((s) => s.values).reduce((x, y) => Math.max(x, y ?? 0), 0);
-                    top.note(`${METRICS[app.state().by] ?? by().title}, up to ${show(most)}`);
+                    top.note(`${by().title}, up to ${show(most)}`);
                     pair.forEach((answer, k) => told(SIDES[k], sides[k], answer));
                     picture.show({
                         relative: true,

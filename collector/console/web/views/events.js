@@ -81,6 +81,7 @@ function open(root, app) {
     let range = { from: 0, until: 0 };
     let oldest = 0; /* from here on events are in the list, ms */
     let serial = 0;
+    let edition = 0; /* of the list: what was asked for an older one does not come into it */
     let stopLive = null;
 
     const kindsOf = () => (app.state().kinds || USUAL).split(',').filter((k) => Object.hasOwn(KINDS, k));
@@ -200,10 +201,13 @@ function open(root, app) {
 
     async function older() {
         more.disabled = true;
+        const mine = edition;
         try {
-            const to = oldest;
-            oldest = await windowBefore(to, null);
-            list = list.concat(numbered((await pages(oldest, to)).events));
+            const from = await windowBefore(oldest, null);
+            const { events } = await pages(from, oldest);
+            if (mine !== edition) return;
+            oldest = from;
+            list = list.concat(numbered(events));
             more.hidden = oldest <= range.from;
             show();
         } catch (e) {
@@ -215,6 +219,7 @@ function open(root, app) {
     }
 
     function first(answer) {
+        edition++;
         list = numbered(answer.events);
         more.hidden = oldest <= range.from;
         app.cover(answer);
@@ -242,10 +247,12 @@ function open(root, app) {
     async function hole(lost) {
         const since = lately('1m');
         const row = { gap: `${count(lost)} messages missing, asking again`, serial: serial++, time_ms: app.now() };
+        const mine = edition;
         list = [row, ...list];
         show();
         try {
             const answer = await app.ask('events', params({ last: '', since, until: '' }));
+            if (mine !== edition) return;
             const known = new Set(list.map(identity));
             const found = named(answer).filter((e) => !known.has(identity(e)));
             if (found.length)
@@ -272,7 +279,9 @@ function open(root, app) {
     }
 
     async function missed() {
+        const mine = edition;
         const answer = await app.ask('events', params({ last: '', since: lately('2s'), until: '' }));
+        if (mine !== edition) return;
         const known = new Set(list.map(identity));
         arrived(named(answer).filter((e) => !known.has(identity(e))));
     }

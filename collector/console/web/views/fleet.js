@@ -3,8 +3,8 @@ import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { strip } from '../heat.js';
 import { keys } from '../keys.js';
-import { panel } from '../panel.js';
-import { grouped } from '../rows.js';
+import { offer, panel } from '../panel.js';
+import { grouped, matcher } from '../rows.js';
 import { table } from '../table.js';
 import { clock, nsMs, short } from '../time.js';
 
@@ -31,27 +31,6 @@ const mean = (values) => {
     for (const v of values) if (v !== null && v !== undefined) [sum, n] = [sum + v, n + 1];
     return n ? sum / n : null;
 };
-
-/* Globs as the command line has them; without a sign, what begins so. */
-export function matcher(text) {
-    const words = text
-        .split(/[\s,]+/)
-        .filter(Boolean)
-        .map((w) => (/[*?]/.test(w) ? w : w + '*'))
-        .map(
-            (w) =>
-                new RegExp(
-                    '^' +
-                        w
-                            .replace(/[.+^${}()|[\]\\]/g, '\\$&')
-                            .replace(/\*/g, '.*')
-                            .replace(/\?/g, '.') +
-                        '$',
-                    'i',
-                ),
-        );
-    return (name) => words.length === 0 || words.some((w) => w.test(name));
-}
 
 function open(root, app) {
     const byPrefix = el(
@@ -227,7 +206,7 @@ function open(root, app) {
         {
             key: 'source',
             title: 'SOURCE',
-            width: '14ch',
+            width: '11ch',
             cell: (row) => [row.h.source, row.h.polled ? ' polled' : ''].join(''),
             sort: (row) => row.h.source,
             cut: true,
@@ -319,6 +298,10 @@ function open(root, app) {
         }
         app.cover(answer);
         t.redraw();
+        const offers = (answer.coverage.hosts ?? []).every((c) => c.missing) ? app.offers(answer) : [];
+        if (rows.length && offers.length) {
+            p.note('No host has data in this range. ', ...offers.map((o) => offer(o.text, o.run)));
+        }
     }
 
     const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);

@@ -4,7 +4,7 @@ import { areas, buckets } from '../areas.js';
 import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { keys } from '../keys.js';
-import { panel } from '../panel.js';
+import { panel, told } from '../panel.js';
 import { plot } from '../plot.js';
 import { keyOf, rowsOf, secondsOf, titleOf } from '../rows.js';
 import { table } from '../table.js';
@@ -202,8 +202,11 @@ function openHost(root, app, name) {
         );
     }
 
+    let turn = 0;
+
     async function update(changed) {
         if (changed?.size && [...changed].every((key) => key === 'sel' || key === 'sort')) return selected();
+        const mine = ++turn;
         const only = { host: name };
         put(
             tabs,
@@ -213,8 +216,9 @@ function openHost(root, app, name) {
             link({ view: 'events', host: name }, 'Events'),
             link({ view: 'losses', host: name }, 'Losses'),
         );
-        const ask = (i, window) =>
+        const ask = (i, window, said) =>
             plots[i].load({
+                said,
                 metric: PLOTS[i].metric,
                 rates: PLOTS[i].rates,
                 params: { ...only, ...window },
@@ -225,20 +229,23 @@ function openHost(root, app, name) {
             });
         /* The first answer says what range this is; the others are asked for the same one, so that all axes agree. */
         const first = await ask(0, {});
+        if (mine !== turn) return; /* there is a newer one */
         const window = app.sameRange(first);
+        const said = first?.partial ? told(first) : null;
         const params = (more) => app.params({ ...only, ...window, ...more });
         await Promise.all([
-            ...[1, 2, 3].map((i) => ask(i, window)),
+            ...[1, 2, 3].map((i) => ask(i, window, said)),
             life.load(
                 (signal) => app.ask('lifetimes', params({ max: 1, buckets: buckets(life.body) }), signal),
                 drawLife,
+                { said },
             ),
             app.ask('hosts', only).then(tell, ignored),
             app.ask('events', params({ kinds: 'level,source', limit: 20 })).then(drawNotes, ignored),
             p.load(
                 (signal) => app.ask('top', params({ metric: COLUMNS, group_by: 'image', limit: 500 }), signal),
                 drawTable,
-                { empty },
+                { empty, said },
             ),
         ]);
         selected();
@@ -293,6 +300,7 @@ function openHost(root, app, name) {
         step: () => Number(plots[0].answer()?.series.step_ns ?? 0) / 1e6,
         close() {
             stop();
+            turn++;
             for (const a of plots) a.close();
             life.close();
             lifeDrawing?.close();
@@ -302,25 +310,10 @@ function openHost(root, app, name) {
     };
 }
 
-function open(root, app) {
-    let shown = null;
-    let inner = null;
-    return {
-        update(changed) {
-            const [name] = app.state().args;
-            if (!inner || name !== shown) {
-                inner?.close();
-                put(root);
-                shown = name;
-                inner = name ? openHost(root, app, name) : choose(root, app);
-                return inner.update(null);
-            }
-            return inner.update(changed);
-        },
-        step: () => inner?.step?.() ?? 0,
-        close: () => inner?.close(),
-    };
-}
+const open = (root, app) => {
+    const [name] = app.state().args;
+    return name ? openHost(root, app, name) : choose(root, app);
+};
 
 /* The host that is looked at, for the link in the head: that of the view, or the only one of the filter. */
 const args = (state) =>

@@ -365,25 +365,8 @@ function openProcess(root, app, [host, who]) {
     };
 }
 
-function open(root, app) {
-    let shown = null;
-    let inner = null;
-    return {
-        update(changed) {
-            const name = app.state().args.join('/');
-            if (!inner || name !== shown) {
-                inner?.close();
-                put(root);
-                shown = name;
-                inner = app.state().args.length === 2 ? openProcess(root, app, app.state().args) : none(root, app);
-                return inner.update(null);
-            }
-            return inner.update(changed);
-        },
-        fit: () => inner?.fit?.() ?? false,
-        close: () => inner?.close(),
-    };
-}
+const open = (root, app) =>
+    app.state().args.length === 2 ? openProcess(root, app, app.state().args) : none(root, app);
 
 const args = (state) => (state.view === 'p' ? state.args : []);
 

@@ -321,6 +321,8 @@ function open(root, app) {
         fold.hidden = s.group !== 'tree';
     }
 
+    const groupOf = () => (Object.hasOwn(GROUPS, app.state().group) ? app.state().group : 'image');
+
     function draw(answer) {
         d = load(answer);
         answered_ms = Date.now();
@@ -335,7 +337,7 @@ function open(root, app) {
                     ? `${names.slice(0, 3).join(', ')}: `
                     : ''
                 : null,
-            group: Object.hasOwn(GROUPS, app.state().group) ? app.state().group : 'image',
+            group: groupOf(),
             by: app.state().colour || 'image',
         });
         p.note(el('span', { title: summary(d) }, summary(d)));
@@ -363,7 +365,7 @@ function open(root, app) {
         controls();
         if (changed?.size && [...changed].every((key) => ['sel', 'sort', 'group', 'colour'].includes(key))) {
             if (changed.has('group') || changed.has('colour'))
-                plot.regroup(app.state().group, app.state().colour || 'image');
+                plot.regroup(groupOf(), app.state().colour || 'image');
             if (changed.has('sel')) selected();
             return;
         }
