@@ -84,16 +84,16 @@ function(procfleet_tests)
   endforeach()
 endfunction()
 
-# procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [COST s] [ENV X=y...] [LOCAL] [SERIAL] [LONG]): a Python program
-# with real processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with 77 to skip.
-# LOCAL: it starts no server. LONG: only with `ctest -C long`. COST: about how long it takes; the longest start first.
+# procfleet_script(NAME script.py [ARGS word...] [LABELS label...] [TIMEOUT s] [COST s] [ENV X=y...] [LOCAL] [SERIAL] [LONG]): a
+# Python program with real processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with
+# 77 to skip. LOCAL: it starts no server. LONG: only with `ctest -C long`. COST: about how long it takes; the longest start first.
 function(procfleet_script name script)
-  cmake_parse_arguments(T "LOCAL;SERIAL;LONG" "TIMEOUT;COST" "LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(T "LOCAL;SERIAL;LONG" "TIMEOUT;COST" "LABELS;ENV;ARGS" ${ARGN})
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(WIN32 AND NOT WINE64)
     set(command ${CMAKE_CROSSCOMPILING_EMULATOR}) # says so
   elseif(Python3_FOUND)
-    set(command ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script})
+    set(command ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${T_ARGS})
   else()
     set(command sh -c "echo 'skipped: python3 is not installed' && exit 77")
   endif()

@@ -2,15 +2,20 @@
 relay asks it, and `procfleet console`. A restricted certificate sees its hosts only, and revocation ends access.
 
 Standard library only. `e2e_console.py` starts a fleet of its own; data is complete before anything is compared.
+`--door nginx` goes through the example of docs/console.md with Debian's nginx alone.
 `e2e_console.py --same top --since 2026-11-23T14:00:00Z --until 2026-11-23T14:05:00Z` compares one question of the collector
 that the environment or a profile names (PROCFLEET_COLLECTOR and so on), through `procfleet console`.
 """
 
 import argparse
+import base64
 import http.client
 import json
 import os
 import re
+import shutil
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -19,7 +24,7 @@ import urllib.parse
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
 
 import sp  # noqa: E402
-from fleet import BIN, Fleet, check, ensure  # noqa: E402
+from fleet import BIN, ROOT, Fleet, check, ensure, skip  # noqa: E402
 
 MS = 1000000
 # what the API calls otherwise than the command line's JSON, of processes and events
@@ -66,12 +71,16 @@ class DoorA:
         while "#ticket=" not in link:
             link = self.process.stdout.readline()
             ensure("the console prints its link", link)
-        self.address, ticket = re.search(r"http://([^/]+)/#ticket=([0-9a-f]+)", link).groups()
-        _, headers, body = self.ask("POST", "/api/v1/session", json.dumps({"ticket": ticket}), {"Content-Type": "application/json"})
+        self.address, ticket = re.search(r"https?://([^/]+)/#ticket=([0-9a-f]+)", link).groups()
+        status, headers, body = self.ask("POST", "/api/v1/session", json.dumps({"ticket": ticket}), {"Content-Type": "application/json"})
+        check("login through " + self.name, status, 200)
         self.headers = {"Cookie": headers["Set-Cookie"].split(";")[0], "X-Procfleet-Key": json.loads(body)["key"]}
 
+    def connect(self):
+        return http.client.HTTPConnection(self.address, timeout=60)
+
     def ask(self, method, path, body=None, headers=None):
-        c = http.client.HTTPConnection(self.address, timeout=60)
+        c = self.connect()
         c.request(method, path, body, headers or {})
         r = c.getresponse()
         return r.status, r.headers, r.read()
@@ -95,12 +104,65 @@ class DoorB(DoorA):
     options = ["--direct"]
 
 
-def has_direct():
-    return "--direct" in subprocess.run([os.path.join(BIN, "procfleet"), "console", "--help"], capture_output=True, text=True).stdout
+class Nginx(DoorB):
+    """The same behind the proxy, which has its own TLS and password."""
+    name = "nginx"
+
+    def __init__(self, fleet, who="operator"):
+        self.tls = ssl.create_default_context(cafile=fleet.tls("collector")["ca"])
+        self.password = {"Authorization": "Basic " + base64.b64encode(b"ann:secret").decode()}
+        super().__init__(fleet, who)
+
+    def connect(self):
+        return http.client.HTTPSConnection(self.address, context=self.tls, timeout=60)
+
+    def ask(self, method, path, body=None, headers=None):
+        return super().ask(method, path, body, dict(headers or {}, **self.password))
 
 
-def doors():
-    return (Relay, DoorA, DoorB) if has_direct() else (Relay, DoorA)
+DOORS = {"relay": Relay, "a": DoorA, "b": DoorB, "nginx": Nginx}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def nginx(fleet, front):
+    """The example of docs/console.md as it stands, with our ports and files, in front of the collector's listener."""
+    text = re.search(r"```nginx\n(.*?)```", open(os.path.join(ROOT, "docs", "console.md")).read(), re.S).group(1)
+    cert = fleet.tls("collector")
+    password = subprocess.run(["openssl", "passwd", "-apr1", "secret"], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
+    with open(fleet.path("users"), "w") as f:
+        f.write("ann:%s\n" % password)
+    for old, new in (("443", "127.0.0.1:%d" % front), ("console.example.org", "localhost"), ("/etc/ssl/console.pem", cert["cert"]),
+                     ("/etc/ssl/console.key", cert["key"]), ("/etc/nginx/console.users", fleet.path("users")),
+                     ("7425", fleet.ports["console"])):
+        check("the example has %s" % old, text.count(old), 1)
+        text = text.replace(old, new)
+    places = "".join("%s_temp_path %s;\n" % (p, fleet.path("nginx-" + p)) for p in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    user = "user root;\n" if os.getuid() == 0 else ""
+    with open(fleet.path("nginx.conf"), "w") as f:
+        f.write("%spid %s;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n" % (user, fleet.path("nginx.pid"), places, text))
+    log = open(fleet.path("nginx.log"), "w")
+    p = subprocess.Popen([nginx_program(), "-e", "stderr", "-p", fleet.dir, "-c", fleet.path("nginx.conf"), "-g", "daemon off;"],
+                         stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    fleet.processes.append(p)
+
+    def up():
+        ensure("nginx runs", p.poll() is None, open(fleet.path("nginx.log")).read())
+        try:
+            socket.create_connection(("127.0.0.1", front)).close()
+            return True
+        except OSError:
+            return False
+    fleet.wait_for("nginx to listen", up)
+    return p
+
+
+def nginx_program():
+    return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 
 
 class Api:
@@ -407,9 +469,12 @@ def same(name, since, until):
     api.door.close()
 
 
-def whole():
+def whole(doors):
+    front = free_port() if Nginx in doors else None
     with Fleet() as fleet:
-        fleet.start_collector(**({"listen__console": "127.0.0.1:0"} if has_direct() else {}))
+        fleet.start_collector(listen__console="127.0.0.1:0", **({"console__url": "https://localhost:%d" % front} if front else {}))
+        if front:
+            nginx(fleet, front)
         agents = [fleet.start_agent(name, batch__max_age="500ms") for name in ("alpha", "beta")]
         fleet.wait_for("both hosts", lambda: len(fleet.hosts()) == 2)
         begin = time.time()
@@ -421,7 +486,7 @@ def whole():
         fleet.wait_for("their last words", lambda: all(h["state"] != "connected" for h in fleet.hosts().values()))
         form = "%Y-%m-%dT%H:%M:%SZ"
         window = window_of(time.strftime(form, time.gmtime(begin - 1)), time.strftime(form, time.gmtime(time.time() + 1)))
-        for door in doors():
+        for door in doors:
             print("-- %s" % door.name)
             api = Api(door(fleet))
             for question in QUESTIONS.values():
@@ -440,8 +505,12 @@ options = argparse.ArgumentParser()
 options.add_argument("--same", choices=QUESTIONS)
 options.add_argument("--since")
 options.add_argument("--until")
-given = options.parse_args()
-if given.same:
-    same(given.same, given.since, given.until)
-else:
-    whole()
+options.add_argument("--door", choices=DOORS, action="append")
+if __name__ == "__main__":
+    given = options.parse_args()
+    if "nginx" in (given.door or ()) and not (nginx_program() and shutil.which("openssl")):
+        skip("nginx or openssl is not installed")
+    if given.same:
+        same(given.same, given.since, given.until)
+    else:
+        whole([DOORS[d] for d in given.door or ("relay", "a", "b")])

@@ -1,7 +1,7 @@
 """The collector's own console: links by certificate, tokens with a scope, the end of a session with its certificate, the log; and
 the example of docs/console.md with Debian's nginx in front of it, event stream included.
 
-Standard library only. Without nginx its part says so.
+Standard library only. `--nginx` is the part behind the proxy, skipped where that is not installed.
 """
 
 import base64
@@ -10,13 +10,12 @@ import json
 import os
 import re
 import shutil
-import socket
 import ssl
-import subprocess
 import sys
 import time
 
-from fleet import ROOT, Fleet, check, ensure
+from e2e_console import free_port, nginx, nginx_program
+from fleet import Fleet, check, ensure, skip
 
 TOKENS = {"everything": "1" * 32, "web": "2" * 32, "over": "3" * 32}
 
@@ -98,42 +97,13 @@ def refused(fleet):
         ensure("refused at the start: %s" % sets, failed and why in said, said[-600:])
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def nginx(fleet, program, front, port):
-    """The example as it stands, with our ports and files."""
-    text = re.search(r"```nginx\n(.*?)```", open(os.path.join(ROOT, "docs", "console.md")).read(), re.S).group(1)
-    cert = fleet.tls("collector")
-    password = subprocess.run(["openssl", "passwd", "-apr1", "secret"], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
-    with open(fleet.path("users"), "w") as f:
-        f.write("ann:%s\n" % password)
-    for old, new in (("443", "127.0.0.1:%d" % front), ("console.example.org", "localhost"), ("/etc/ssl/console.pem", cert["cert"]),
-                     ("/etc/ssl/console.key", cert["key"]), ("/etc/nginx/console.users", fleet.path("users")), ("7425", str(port))):
-        check("the example has %s" % old, text.count(old), 1)
-        text = text.replace(old, new)
-    places = "".join("%s_temp_path %s;\n" % (p, fleet.path("nginx-" + p)) for p in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    user = "user root;\n" if os.getuid() == 0 else ""
-    with open(fleet.path("nginx.conf"), "w") as f:
-        f.write("%spid %s;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n%s%s}\n" % (user, fleet.path("nginx.pid"), places, text))
-    log = open(fleet.path("nginx.log"), "w")
-    p = subprocess.Popen([program, "-e", "stderr", "-p", fleet.dir, "-c", fleet.path("nginx.conf"), "-g", "daemon off;"], stdin=subprocess.DEVNULL,
-                         stdout=log, stderr=log)
-    fleet.processes.append(p)
-    tls = ssl.create_default_context(cafile=cert["ca"])
+def behind_nginx(fleet, front):
+    """The page, a login and a stream through the example of docs/console.md."""
+    proxy = nginx(fleet, front)
+    tls = ssl.create_default_context(cafile=fleet.tls("collector")["ca"])
     ann = "Basic " + base64.b64encode(b"ann:secret").decode()
 
-    def up():
-        if p.poll() is not None:
-            ensure("nginx runs", False, open(fleet.path("nginx.log")).read())
-        try:
-            return Browser(front, tls, Authorization=ann).get("/", Accept_Encoding="gzip")[0] == 200
-        except OSError:
-            return False
-    fleet.wait_for("nginx to serve the page", up)
+    check("the page", Browser(front, tls, Authorization=ann).get("/", Accept_Encoding="gzip")[0], 200)
     check("nobody without its password", Browser(front, tls).get("/")[0], 401)
     b = Browser(front, tls, Authorization=ann)
     link = fleet.cli("console", "--direct", "--no-open")[1]
@@ -145,40 +115,54 @@ def nginx(fleet, program, front, port):
     check("an event stream through it", b.ask("GET", "/api/v1/updates", Accept="text/event-stream"), 200)
     begin, line = time.time(), b.reply.readline()
     ensure("begins at once", line == b"event: update\n" and time.time() - begin < 15, line)
-    p.terminate()
-    p.wait()
+    proxy.terminate()
+    proxy.wait()
 
 
-with Fleet() as fleet:
+def settings_of(fleet):
     with open(os.open(fleet.path("tokens"), os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
         f.write("# of programs\neverything %(everything)s\nweb %(web)s scope=web-*\nover %(over)s until=2020-01-01T00:00:00Z\n" % TOKENS)
     shutil.copy(fleet.path("tokens"), fleet.path("open"))
     os.chmod(fleet.path("open"), 0o644)
     settings = {"listen__console": "127.0.0.1:0", "console__tokens": fleet.path("tokens"), "console__user_header": "X-User",
                 "console__audit": "true"}
-    fleet.start_collector(**settings)
+    return settings
+
+
+def agents(fleet):
     for name in ("web-1", "db-1"):
         fleet.start_agent(name)
     fleet.wait_for("both hosts", lambda: len(fleet.ask("hosts")) == 2)
-    port = int(fleet.ports["console"])
-    links(fleet, port)
-    tokens(port)
-    refused(fleet)
-    log = fleet.log("collector.log")
-    for line in (r"console session peer=127.0.0.1 name=operator ", r'console end .*name=scoped scope=web-\* .*revoked', r"console refused peer=127.0.0.1 ",
-                 r'console asked peer=127.0.0.1 name=scoped scope=web-\* reason="/api/v1/top\?host=db-1"'):
-        ensure("logged: %s" % line, re.search(line, log), log[-3000:])
-    ensure("no secret is logged", not any(t in log for t in TOKENS.values()) and "ticket=" not in log)
-    fleet.stop(fleet.collector)
-    fleet.start_collector(listen__console="127.0.0.2:0")
-    link = fleet.cli("console", "--direct", "--no-open")[1]
-    ensure("links lead to the address that is listened on", link.startswith("http://127.0.0.2:%s/#" % fleet.ports["console"]), link)
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if not program or not shutil.which("openssl"):
-        print("nginx's part is skipped: nginx or openssl is not installed")
-        sys.exit(0)
+
+
+def direct():
+    with Fleet() as fleet:
+        fleet.start_collector(**settings_of(fleet))
+        agents(fleet)
+        port = int(fleet.ports["console"])
+        links(fleet, port)
+        tokens(port)
+        refused(fleet)
+        log = fleet.log("collector.log")
+        for line in (r"console session peer=127.0.0.1 name=operator ", r'console end .*name=scoped scope=web-\* .*revoked', r"console refused peer=127.0.0.1 ",
+                     r'console asked peer=127.0.0.1 name=scoped scope=web-\* reason="/api/v1/top\?host=db-1"'):
+            ensure("logged: %s" % line, re.search(line, log), log[-3000:])
+        ensure("no secret is logged", not any(t in log for t in TOKENS.values()) and "ticket=" not in log)
+        fleet.stop(fleet.collector)
+        fleet.start_collector(listen__console="127.0.0.2:0")
+        link = fleet.cli("console", "--direct", "--no-open")[1]
+        ensure("links lead to the address that is listened on", link.startswith("http://127.0.0.2:%s/#" % fleet.ports["console"]), link)
+
+
+def proxied():
+    if not (nginx_program() and shutil.which("openssl")):
+        skip("nginx or openssl is not installed")
     front = free_port()
-    fleet.stop(fleet.collector)
-    fleet.start_collector(console__url="https://localhost:%d" % front, **settings)
-    nginx(fleet, program, front, int(fleet.ports["console"]))
-    ensure("the proxy's user is in the log", 'user="ann"' in fleet.log("collector.log"))
+    with Fleet() as fleet:
+        fleet.start_collector(console__url="https://localhost:%d" % front, **settings_of(fleet))
+        agents(fleet)
+        behind_nginx(fleet, front)
+        ensure("the proxy's user is in the log", 'user="ann"' in fleet.log("collector.log"))
+
+
+proxied() if sys.argv[1:] == ["--nginx"] else direct()
