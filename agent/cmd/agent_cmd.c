@@ -8,6 +8,7 @@
 #include "agent/status/event_log.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/os/os_owner.h"
 
 static atomic_uint stops; /* signals */
 static bool service, log_is_file;
@@ -26,7 +27,7 @@ int agent_cmd_fail(enum err e, const char *text)
 {
     char value[1024];
 
-    if (log_is_file) { /* of a service, standard error is seen by nobody */
+    if (log_is_file || service) { /* of a service, standard error is seen by nobody */
         log_note(EVENT_LOG_FAILED, LOG_ERROR, "agent", "failed", "why=%s",
                  log_str(value, sizeof value, text[0] ? text : err_text(e)));
     }
@@ -106,20 +107,38 @@ static enum err open_log(const struct agent_conf *c, struct errmsg *why)
              : e;
 }
 
-enum err agent_cmd_settings(struct agent_conf *out, const struct opt_args *args, struct errmsg *why)
+/* Before the log is opened, which is in what shall be trusted. */
+static enum err load_settings(struct agent_conf *out, const struct opt_args *args, bool trusted,
+                              struct errmsg *why)
 {
-    const char *sets[OPT_MANY_MAX];
+    const char *config = opt_value(args, "config"), *sets[OPT_MANY_MAX];
     size_t n = opt_values(args, "set", sets, OPT_MANY_MAX);
-    enum err e = agent_conf_load(out, opt_value(args, "config"), sets, n, why);
+    enum err e = trusted && config ? os_owner_check_file(config, why) : ERR_OK;
 
+    if (e) {
+        return e;
+    }
+    e = agent_conf_load(out, config, sets, n, why);
     if (e) {
         return e == ERR_NOMEM ? e : ERR_USAGE; /* also a file that is not there */
     }
-    e = open_log(out, why);
+    e = trusted ? os_owner_check(out->state_dir, why) : ERR_OK;
+    e = e ? e : open_log(out, why);
     if (e) {
         agent_conf_fini(out);
     }
     return e;
+}
+
+enum err agent_cmd_settings(struct agent_conf *out, const struct opt_args *args, struct errmsg *why)
+{
+    return load_settings(out, args, false, why);
+}
+
+enum err agent_cmd_trusted_settings(struct agent_conf *out, const struct opt_args *args,
+                                    struct errmsg *why)
+{
+    return load_settings(out, args, true, why);
 }
 
 void agent_cmd_begin(struct opt_args **args, struct agent_conf *conf, int *code,

@@ -18,7 +18,7 @@ enum {
 
 extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
     cmd_doctor_opts, cmd_enroll_opts, cmd_service_opts, cmd_show_wire_opts, cmd_spool_opts,
-    cmd_status_opts;
+    cmd_status_opts, cmd_prepare_opts;
 int agent_cmd_run(int argc, char **argv);
 int agent_cmd_replay(int argc, char **argv);
 int agent_cmd_etl(int argc, char **argv);
@@ -29,6 +29,8 @@ int agent_cmd_service(int argc, char **argv);
 int agent_cmd_show_wire(int argc, char **argv);
 int agent_cmd_spool(int argc, char **argv);
 int agent_cmd_status(int argc, char **argv);
+
+int agent_cmd_prepare(const struct opt_args *args); /* 'service prepare' */
 
 /* The names of the settings, for --set. */
 extern const struct opt_set cmd_conf_sets[];
@@ -54,7 +56,14 @@ void agent_cmd_parse(struct opt_args **args, int *code, const struct opt_command
 NODISCARD enum err agent_cmd_settings(struct agent_conf *out, const struct opt_args *args,
                                       struct errmsg *why);
 
-/* Both, for subcommands that need nothing between the two; with *args NULL there is no conf. */
+/* The same for what works with an agent's rights and files: first of all others must not be able to
+ * change the settings, or to have put something into state_dir (common/os/os_owner.h).
+ * Errors: also ERR_ACCESS */
+NODISCARD enum err agent_cmd_trusted_settings(struct agent_conf *out, const struct opt_args *args,
+                                              struct errmsg *why);
+
+/* Parses and loads, for subcommands that need nothing between the two; with *args NULL there is no
+ * conf. */
 void agent_cmd_begin(struct opt_args **args, struct agent_conf *conf, int *code,
                      const struct opt_command *cmd, int argc, char **argv);
 

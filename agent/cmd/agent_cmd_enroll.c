@@ -263,9 +263,14 @@ int agent_cmd_enroll(int argc, char **argv)
     enum err e;
     int code;
 
-    agent_cmd_begin(&args, &conf, &code, &cmd_enroll_opts, argc, argv);
+    agent_cmd_parse(&args, &code, &cmd_enroll_opts, argc, argv);
     if (!args) {
         return code;
+    }
+    e = agent_cmd_trusted_settings(&conf, args, &why);
+    if (e) {
+        opt_free(args);
+        return agent_cmd_fail(e, why.text);
     }
     e = find_wish(&wish, args, &conf, &why);
     if (!e) {

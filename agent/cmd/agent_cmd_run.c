@@ -199,7 +199,7 @@ int agent_cmd_run(int argc, char **argv)
     os_lean_heap();
     e = read_level(&what, args, &why);
     if (!e) {
-        e = agent_cmd_settings(&conf, args, &why);
+        e = agent_cmd_trusted_settings(&conf, args, &why);
     }
     opt_free(args);
     if (e) {

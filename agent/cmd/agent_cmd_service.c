@@ -6,6 +6,7 @@
 #include "agent/status/event_log.h"
 #include "agent/status/status_file.h"
 #include "common/base/mem.h"
+#include "common/os/os_owner.h"
 
 #define CONFIG                                                         \
     {                                                                  \
@@ -22,6 +23,8 @@ static const struct opt install_opts[] = {
     CONFIG,
     {"account", 0, "NAME",
      "account it runs as; default LocalSystem; e.g. 'NT SERVICE\\procfleet-agent'", false},
+    {"keep", 0, NULL, "a service that is there keeps its account; the rest of it is set anew",
+     false},
 };
 static const struct opt config_opts[] = {CONFIG};
 
@@ -43,7 +46,8 @@ static const struct opt_command run_cmd =
     COMMAND("run", "what the service manager calls; from a shell as 'run'", config_opts, "");
 
 static const struct opt_command *const subs[] = {
-    &install_cmd, &uninstall_cmd, &start_cmd, &stop_cmd, &status_cmd, &unit_cmd, &run_cmd,
+    &cmd_prepare_opts, &install_cmd, &uninstall_cmd, &start_cmd,
+    &stop_cmd,         &status_cmd,  &unit_cmd,      &run_cmd,
 };
 
 const struct opt_command cmd_service_opts = {
@@ -68,26 +72,32 @@ static int say(enum err e, const struct errmsg *why, const char *done)
     return AGENT_CMD_OK;
 }
 
-static int install(const char *config, const char *account)
+/* Settings that are wrong, or that others could change, are better refused now than at the first
+ * start. */
+static int install(struct service_setup *what)
 {
+    uint8_t sessions[DOCTOR_SESSIONS][16];
     struct agent_conf conf;
     struct errmsg why = {""};
     struct buf notes;
     enum err e;
     int code;
 
-    if (!config) {
+    if (!what->config) {
         return agent_cmd_fail(ERR_USAGE, "service install: --config FILE is needed");
     }
-    if (agent_conf_load(&conf, config, NULL, 0, &why)) { /* better now than at the first start */
+    if (agent_conf_load(&conf, what->config, NULL, 0, &why)) {
         return agent_cmd_fail(ERR_USAGE, why.text);
     }
-    agent_conf_fini(&conf);
+    what->sessions = (const uint8_t(*)[16])sessions;
+    what->n_sessions = doctor_sessions(sessions, &conf.etw);
     buf_init(&notes, 16u << 10);
-    e = service_install(config, account, &notes, &why);
+    e = os_owner_check(conf.state_dir, &why);
+    e = e ? e : service_install(what, &notes, &why);
     fputs(buf_cstr(&notes), stderr);
     code = say(e, &why, "installed; 'procfleet-agent service start' starts it");
     buf_fini(&notes);
+    agent_conf_fini(&conf);
     return code;
 }
 
@@ -95,18 +105,22 @@ static int install(const char *config, const char *account)
  * them. They are those of the default name unless --config says otherwise. */
 static int uninstall(const char *config)
 {
+    uint8_t sessions[DOCTOR_SESSIONS][16];
     struct agent_conf conf;
     struct doctor_orphans seen = {0};
     struct errmsg why = {""};
-    enum err e = service_uninstall(&why);
+    bool known = agent_conf_load(&conf, config, NULL, 0, &why) == ERR_OK;
+    size_t n = known ? doctor_sessions(sessions, &conf.etw) : 0;
+    enum err e = service_uninstall((const uint8_t(*)[16])sessions, n, &why);
 
-    if (!e && agent_conf_load(&conf, config, NULL, 0, &why) == ERR_OK) {
-        if (doctor_orphans(&seen, &conf.etw, true, &why)) {
-            fprintf(stderr, "procfleet-agent: %s\n", why.text);
-        }
+    if ((!e || e == ERR_NOTFOUND) && known && doctor_orphans(&seen, &conf.etw, true, &why)) {
+        fprintf(stderr, "procfleet-agent: %s\n", why.text);
+    }
+    if (known) {
         agent_conf_fini(&conf);
     }
-    return say(e, &why, "uninstalled; its files stay");
+    return say(e == ERR_NOTFOUND ? ERR_OK : e, &why,
+               e ? "the service is not installed" : "uninstalled; its files stay");
 }
 
 static int print(enum err e, struct buf *text, const struct errmsg *why, const char *end)
@@ -227,12 +241,21 @@ static int run(const char *config)
     return e ? agent_cmd_fail(e, why.text) : job.code;
 }
 
-static int dispatch(const struct opt_command *what, const char *config, const char *account)
+static int dispatch(const struct opt_command *what, const struct opt_args *args)
 {
+    const char *config = opt_value(args, "config");
     struct errmsg why = {""};
 
+    if (what == &cmd_prepare_opts) {
+        return agent_cmd_prepare(args);
+    }
     if (what == &install_cmd) {
-        return install(config, account);
+        struct service_setup setup = {.config = config,
+                                      .account = opt_value(args, "account"),
+                                      .keep = opt_flag(args, "keep")};
+
+        setup.account = setup.account && setup.account[0] ? setup.account : NULL;
+        return install(&setup);
     }
     if (what == &uninstall_cmd) {
         return uninstall(config);
@@ -260,7 +283,7 @@ int agent_cmd_service(int argc, char **argv)
     }
     agent_cmd_parse(&args, &code, chosen, argc - 1, argv + 1);
     if (args) {
-        code = dispatch(chosen, opt_value(args, "config"), opt_value(args, "account"));
+        code = dispatch(chosen, args);
         opt_free(args);
     }
     return code;

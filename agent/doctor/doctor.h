@@ -33,4 +33,9 @@ struct doctor_orphans {
 NODISCARD enum err doctor_orphans(struct doctor_orphans *out, const struct etw_conf *conf,
                                   bool stop, struct errmsg *why);
 
+/* The GUIDs of all trace sessions that an agent with these settings starts, and doctor; those that
+ * an account must have in its access lists. Returns how many; 0 where there are none. */
+#define DOCTOR_SESSIONS 8
+size_t doctor_sessions(uint8_t guids[DOCTOR_SESSIONS][16], const struct etw_conf *conf);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "agent/doctor/doctor.h"
 #include "agent/doctor/doctor_facts.h"
+#include "agent/source/etw_guid.h"
 #include "agent/source/event.h" /* before the names of windows.h */
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
@@ -17,6 +18,7 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/os/os.h"
+#include "common/os/os_owner.h"
 #include "common/os/win32.h"
 
 #define TABLE_MAX    (64u << 20)
@@ -25,6 +27,10 @@
 #define NAME_UNITS   1024
 #define PATIENCE_NS  (2 * CLK_S)
 #define SESSION_NAME "procfleet-doctor"
+#define SESSION_GUID \
+    ETW_GUID(0x5c0e913a, 0x2477, 0x464b, 0x9d, 0x31, 0xc2, 0x08, 0x6f, 0x1b, 0xd4, 0xe9)
+#define SESSION_KP_GUID \
+    ETW_GUID(0x1e7a40d6, 0xb83c, 0x4d15, 0x8c, 0x62, 0x09, 0xf7, 0x5d, 0xa1, 0x3b, 0x74)
 #define RIGHTS_FIX                                                                       \
     "run the service as LocalSystem, or put its account into Performance Log Users and " \
     "grant it 'Profile system performance'; see docs/windows.md"
@@ -247,8 +253,7 @@ static const char *fix_of_session(enum err e)
 static void check_session(struct doctor *d, const struct etw_api *api)
 {
     struct etw_session_conf conf = {.name = SESSION_NAME,
-                                    .guid = {0x3a, 0x91, 0x0e, 0x5c, 0x77, 0x24, 0x4b, 0x46, 0x9d,
-                                             0x31, 0xc2, 0x08, 0x6f, 0x1b, 0xd4, 0xe9},
+                                    .guid = SESSION_GUID,
                                     .kernel = true,
                                     .one_stream = true,
                                     .buffer_kb = 64,
@@ -337,9 +342,28 @@ static void check_tables(struct doctor *d)
     }
 }
 
+/* -- what a start takes on trust -- */
+
+static void check_trust(struct doctor *d)
+{
+    struct errmsg why = {""};
+    const char *dir = d->conf->state_dir;
+    enum err e = os_owner_check(dir, &why);
+    char *cause = strchr(why.text, ';');
+
+    if (cause) {
+        *cause = '\0';
+    }
+    check_result_report(d->all, "state.trust", e ? CHECK_RESULT_FAILED : CHECK_RESULT_OK,
+                        e && cause ? cause + 1 + (cause[1] == ' ') : "", "%s",
+                        e ? why.text
+                          : "only administrators and the agent can change what a start reads");
+}
+
 void doctor_host(struct doctor *d)
 {
     check_build(d);
+    check_trust(d);
     check_rights(d);
     check_sync(d);
     check_events(d);
@@ -388,4 +412,21 @@ enum err doctor_orphans(struct doctor_orphans *out, const struct etw_conf *conf,
     etw_owner_give(owner);
     *out = (struct doctor_orphans){.found = seen.found, .stopped = seen.stopped};
     return e;
+}
+
+size_t doctor_sessions(uint8_t guids[DOCTOR_SESSIONS][16], const struct etw_conf *conf)
+{
+    static const uint8_t own[][16] = {SESSION_GUID, SESSION_KP_GUID};
+    struct etw_live_conf ours;
+    size_t n = 0;
+
+    _Static_assert(ETW_LIVE_SESSIONS + sizeof own / sizeof *own <= DOCTOR_SESSIONS, "room");
+    etw_live_conf_make(&ours, conf, false);
+    for (size_t i = 0; i < ours.n_sessions; i++) {
+        memcpy(guids[n++], ours.sessions[i].session.guid, 16);
+    }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        memcpy(guids[n++], own[i], 16);
+    }
+    return n;
 }

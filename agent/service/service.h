@@ -6,6 +6,8 @@
 #define PROCFLEET_AGENT_SERVICE_SERVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
@@ -13,15 +15,31 @@
 #define SERVICE_NAME    "procfleet-agent"
 #define SERVICE_STOP_MS 4000 /* what a stop may take before it is hurried */
 
-/* Registers the service with the configuration file `config` and the account it runs as (NULL: the
- * system's own); starts with the system, and again after a failure. What the system did not take
- * but the service can live without is told in `notes`.
- * Errors: ERR_EXISTS, ERR_ACCESS, ERR_INVALID (account, path), ERR_NOMEM, ERR_IO */
-NODISCARD enum err service_install(const char *config, const char *account, struct buf *notes,
+/* What to register. */
+struct service_setup {
+    const char *config;            /* the file it runs with */
+    const char *account;           /* whom it runs as; NULL: the system's own */
+    bool keep;                     /* one that is there keeps its account; all else is set anew */
+    const uint8_t (*sessions)[16]; /* GUIDs of trace sessions that the account shall control */
+    size_t n_sessions;
+};
+
+/* Registers the service; it starts with the system, and again after a failure. Neither the program
+ * nor the configuration, nor what is in state_dir, may be such that others can change it. What the
+ * system did not take but the service can live without is told in `notes`.
+ * Errors: ERR_EXISTS, ERR_ACCESS (also: others could change what it runs or reads), ERR_INVALID
+ * (account, path), ERR_NOMEM, ERR_IO */
+NODISCARD enum err service_install(const struct service_setup *what, struct buf *notes,
                                    struct errmsg *why);
 
-/* Stops it first. Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_TIMEOUT, ERR_IO */
-NODISCARD enum err service_uninstall(struct errmsg *why);
+/* The account of the service that is installed, as the system writes it. Errors: ERR_NOTFOUND,
+ * ERR_ACCESS, ERR_IO, ERR_FULL (longer than `size`) */
+NODISCARD enum err service_account(char *out, size_t size, struct errmsg *why);
+
+/* Stops it first, and takes from its account what install gave. Errors: ERR_NOTFOUND, ERR_ACCESS,
+ * ERR_TIMEOUT, ERR_IO */
+NODISCARD enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions,
+                                     struct errmsg *why);
 
 /* Both wait until it is so; being so already is fine. Errors: ERR_NOTFOUND, ERR_ACCESS,
  * ERR_TIMEOUT, ERR_IO (it ended instead; why has its exit code) */

@@ -16,17 +16,24 @@ static enum err systemd_does(struct errmsg *why)
                       "and 'systemctl enable --now " SERVICE_NAME "'");
 }
 
-enum err service_install(const char *config, const char *account, struct buf *notes,
-                         struct errmsg *why)
+enum err service_install(const struct service_setup *what, struct buf *notes, struct errmsg *why)
 {
-    (void)config;
-    (void)account;
+    (void)what;
     (void)notes;
     return systemd_does(why);
 }
 
-enum err service_uninstall(struct errmsg *why)
+enum err service_account(char *out, size_t size, struct errmsg *why)
 {
+    (void)out;
+    (void)size;
+    return systemd_does(why);
+}
+
+enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions, struct errmsg *why)
+{
+    (void)sessions;
+    (void)n_sessions;
     return systemd_does(why);
 }
 

@@ -8,67 +8,13 @@
 #include <string.h>
 
 #include "agent/service/service.h"
+#include "agent/service/service_account_win32.h"
+#include "agent/service/stop_timer_win32.h"
 #include "common/base/clk.h"
 #include "common/base/err.h"
 #include "common/os/os.h"
+#include "common/os/os_owner.h"
 #include "common/os/win32.h"
-
-/* -- the account's rights -- */
-
-/* What the service's account needs beyond being one: the right to profile the system, without which
- * the kernel's records are refused to all but administrators. */
-
-#define DOMAIN_UNITS   256
-#define RIGHTS_REFUSED ((NTSTATUS)0xC0000022) /* STATUS_ACCESS_DENIED */
-
-static WCHAR right_name[] = L"SeSystemProfilePrivilege";
-static LSA_UNICODE_STRING right = {sizeof right_name - sizeof(WCHAR), sizeof right_name,
-                                   right_name};
-
-static bool find_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *account)
-{
-    DWORD n = SECURITY_MAX_SID_SIZE, domain_n = DOMAIN_UNITS;
-    WCHAR domain[DOMAIN_UNITS];
-    SID_NAME_USE use;
-
-    return LookupAccountNameW(NULL, account, sid, &n, domain, &domain_n, &use) != 0;
-}
-
-static enum err service_rights_change(const WCHAR *account, bool grant)
-{
-    LSA_OBJECT_ATTRIBUTES attributes = {.Length = sizeof attributes};
-    BYTE sid[SECURITY_MAX_SID_SIZE];
-    LSA_HANDLE policy;
-    NTSTATUS status;
-
-    if (!find_account(sid, account)) {
-        return ERR_NOTFOUND;
-    }
-    status = LsaOpenPolicy(NULL, &attributes, POLICY_LOOKUP_NAMES | POLICY_CREATE_ACCOUNT, &policy);
-    if (status == 0) {
-        status = grant ? LsaAddAccountRights(policy, sid, &right, 1)
-                       : LsaRemoveAccountRights(policy, sid, FALSE, &right, 1);
-        (void)LsaClose(policy);
-    }
-    return status == 0 ? ERR_OK : status == RIGHTS_REFUSED ? ERR_ACCESS : ERR_UNSUPPORTED;
-}
-
-/* Errors: ERR_NOTFOUND (no such account), ERR_ACCESS (we are no administrator), ERR_UNSUPPORTED */
-static enum err service_rights_grant(const WCHAR *account)
-{
-    return service_rights_change(account, true);
-}
-
-/* Takes it away again from an account that exists for the service alone ("NT SERVICE\…"); others
- * may have had it before. */
-static void service_rights_revoke(const WCHAR *account)
-{
-    static const WCHAR own[] = L"NT SERVICE\\";
-
-    if (_wcsnicmp(account, own, sizeof own / sizeof *own - 1) == 0) {
-        err_ignore(service_rights_change(account, false));
-    }
-}
 
 #define PATH_UNITS    4096
 #define ACCOUNT_UNITS 256
@@ -170,19 +116,6 @@ static enum err command_line(WCHAR *out, const char *config, struct errmsg *why)
     return ERR_OK;
 }
 
-/* LocalSystem has every right. */
-static void grant_rights(const WCHAR *account, struct buf *notes)
-{
-    enum err e = service_rights_grant(account);
-
-    if (e) {
-        buf_printf(notes,
-                   "the account did not get the right to profile the system (%s): trace sessions "
-                   "will be refused, tables compared instead\n",
-                   err_text(e));
-    }
-}
-
 /* Without it the event viewer adds to each of our lines that it does not know them. */
 static void register_events(struct buf *notes)
 {
@@ -206,8 +139,14 @@ static void register_events(struct buf *notes)
     }
 }
 
-/* What the service can live without: refused, it is a note. */
-static void add_extras(SC_HANDLE service, struct buf *notes)
+/* All that is used of what the system's own account has; the rest is taken out of the service's
+ * token. The last two every service's account has. */
+static WCHAR privileges[] =
+    L"SeSystemProfilePrivilege\0SeChangeNotifyPrivilege\0SeImpersonatePrivilege\0";
+
+/* What the service can live without: refused, it is a note. `profile`: its account has all of
+ * `privileges`, without which the system would not start it. */
+static void add_extras(SC_HANDLE service, bool profile, struct buf *notes)
 {
     WCHAR text[] =
         L"Watches the processes of this host and reports them to the procfleet collector.";
@@ -217,9 +156,10 @@ static void add_extras(SC_HANDLE service, struct buf *notes)
     SERVICE_FAILURE_ACTIONSW failure = {
         .dwResetPeriod = 24 * 3600, .cActions = 3, .lpsaActions = actions};
     SERVICE_FAILURE_ACTIONS_FLAG on_exit_code = {TRUE};
-    SERVICE_DELAYED_AUTO_START_INFO delayed = {TRUE};
+    SERVICE_DELAYED_AUTO_START_INFO delayed = {FALSE}; /* of an older version */
     SERVICE_PRESHUTDOWN_INFO preshutdown = {HINT_MS};
     SERVICE_SID_INFO sid = {SERVICE_SID_TYPE_UNRESTRICTED};
+    SERVICE_REQUIRED_PRIVILEGES_INFOW required = {profile ? privileges : NULL};
     const struct {
         DWORD level;
         void *info;
@@ -229,50 +169,122 @@ static void add_extras(SC_HANDLE service, struct buf *notes)
         {SERVICE_CONFIG_FAILURE_ACTIONS, &failure, "starting it again after a failure"},
         {SERVICE_CONFIG_FAILURE_ACTIONS_FLAG, &on_exit_code,
          "starting it again after an exit code"},
-        {SERVICE_CONFIG_DELAYED_AUTO_START_INFO, &delayed, "a delayed start"},
+        {SERVICE_CONFIG_DELAYED_AUTO_START_INFO, &delayed, NULL},
         {SERVICE_CONFIG_PRESHUTDOWN_INFO, &preshutdown, "time to end at shutdown"},
         {SERVICE_CONFIG_SERVICE_SID_INFO, &sid, "an identity of its own"},
+        {SERVICE_CONFIG_REQUIRED_PRIVILEGES_INFO, &required,
+         profile ? "that it needs few privileges" : NULL},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!ChangeServiceConfig2W(service, rows[i].level, rows[i].info)) {
+        if (!ChangeServiceConfig2W(service, rows[i].level, rows[i].info) && rows[i].what) {
             buf_printf(notes, "the system did not take %s (error %lu)\n", rows[i].what,
                        GetLastError());
         }
     }
 }
 
-enum err service_install(const char *config, const char *account, struct buf *notes,
-                         struct errmsg *why)
+/* What the system will run as itself must be in the hands of administrators alone. */
+static enum err check_program(const char *config, struct errmsg *why)
 {
-    WCHAR command[PATH_UNITS], who[PATH_UNITS];
-    SC_HANDLE manager, service;
-    enum err e = command_line(command, config, why);
+    WCHAR exe[PATH_UNITS];
+    char path[3 * PATH_UNITS];
+    DWORD n = GetModuleFileNameW(NULL, exe, PATH_UNITS);
+    enum err e = os_owner_check_file(config, why);
 
-    if (!e && account && !to_wide(who, account)) {
-        e = errmsg_set(why, ERR_INVALID, "--account %s: not a name", account);
+    if (e || n == 0 || n >= PATH_UNITS ||
+        !WideCharToMultiByte(CP_UTF8, 0, exe, -1, path, sizeof path, NULL, NULL)) {
+        return e;
     }
+    return os_owner_check_file(path, why);
+}
+
+/* The account of a service; "" when unknown. */
+static void account_of(SC_HANDLE service, WCHAR account[ACCOUNT_UNITS])
+{
+    BYTE bytes[CONFIG_BYTES];
+    QUERY_SERVICE_CONFIGW *config = (QUERY_SERVICE_CONFIGW *)(void *)bytes;
+    DWORD n;
+
+    account[0] = L'\0';
+    if (QueryServiceConfigW(service, config, sizeof bytes, &n) && config->lpServiceStartName &&
+        wcslen(config->lpServiceStartName) < ACCOUNT_UNITS) {
+        wcscpy_s(account, ACCOUNT_UNITS, config->lpServiceStartName);
+    }
+}
+
+static bool is_system(const WCHAR *account)
+{
+    return account[0] == L'\0' || _wcsicmp(account, L"LocalSystem") == 0;
+}
+
+/* The new service, or with keep the one that is there, with our command line. */
+static enum err create_service(SC_HANDLE *out, SC_HANDLE manager, const WCHAR *command,
+                               const WCHAR *who, bool keep, struct errmsg *why)
+{
+    *out = CreateServiceW(manager, service_name, DISPLAY_NAME, SERVICE_ALL_ACCESS,
+                          SERVICE_WIN32_OWN_PROCESS, SERVICE_AUTO_START, SERVICE_ERROR_NORMAL,
+                          command, NULL, NULL, NULL, who, NULL);
+    if (*out || !keep || GetLastError() != ERROR_SERVICE_EXISTS) {
+        return *out ? ERR_OK : failed(why, "installing the service", GetLastError());
+    }
+    *out = OpenServiceW(manager, service_name, SERVICE_ALL_ACCESS);
+    if (!*out) {
+        return failed(why, "opening the service", GetLastError());
+    }
+    if (!ChangeServiceConfigW(*out, SERVICE_WIN32_OWN_PROCESS, SERVICE_NO_CHANGE, SERVICE_NO_CHANGE,
+                              command, NULL, NULL, NULL, NULL, NULL, NULL)) {
+        enum err e = failed(why, "changing the service", GetLastError());
+
+        CloseServiceHandle(*out);
+        return e;
+    }
+    return ERR_OK;
+}
+
+enum err service_install(const struct service_setup *what, struct buf *notes, struct errmsg *why)
+{
+    WCHAR command[PATH_UNITS], who[PATH_UNITS], account[ACCOUNT_UNITS];
+    SC_HANDLE manager, service;
+    enum err e = command_line(command, what->config, why);
+
+    if (!e && what->account && !to_wide(who, what->account)) {
+        e = errmsg_set(why, ERR_INVALID, "--account %s: not a name", what->account);
+    }
+    e = e ? e : check_program(what->config, why);
     if (!e) {
         e = open_manager(&manager, SC_MANAGER_CONNECT | SC_MANAGER_CREATE_SERVICE, why);
     }
     if (e) {
         return e;
     }
-    service = CreateServiceW(manager, service_name, DISPLAY_NAME, SERVICE_ALL_ACCESS,
-                             SERVICE_WIN32_OWN_PROCESS, SERVICE_AUTO_START, SERVICE_ERROR_NORMAL,
-                             command, NULL, NULL, NULL, account ? who : NULL, NULL);
-    if (service) {
-        add_extras(service, notes);
+    e = create_service(&service, manager, command, what->account ? who : NULL, what->keep, why);
+    if (!e) {
+        account_of(service, account);
         register_events(notes);
-        if (account) {
-            grant_rights(who, notes);
-        }
+        add_extras(service,
+                   is_system(account) ||
+                       service_account_grant(account, what->sessions, what->n_sessions, notes),
+                   notes);
         CloseServiceHandle(service);
-    } else {
-        e = failed(why, "installing the service", GetLastError());
     }
     CloseServiceHandle(manager);
     return e;
+}
+
+enum err service_account(char *out, size_t size, struct errmsg *why)
+{
+    WCHAR account[ACCOUNT_UNITS];
+    SC_HANDLE service;
+    enum err e = open_service(&service, SERVICE_QUERY_CONFIG, why);
+
+    if (e) {
+        return e;
+    }
+    account_of(service, account);
+    CloseServiceHandle(service);
+    return WideCharToMultiByte(CP_UTF8, 0, account, -1, out, (int)size, NULL, NULL) ? ERR_OK
+                                                                                    : ERR_FULL;
 }
 
 /* -- start, stop, status -- */
@@ -367,21 +379,7 @@ enum err service_stop(struct errmsg *why)
     return e;
 }
 
-/* The account the service runs as; "" when unknown. */
-static void account_of(SC_HANDLE service, WCHAR account[ACCOUNT_UNITS])
-{
-    BYTE bytes[CONFIG_BYTES];
-    QUERY_SERVICE_CONFIGW *config = (QUERY_SERVICE_CONFIGW *)(void *)bytes;
-    DWORD n;
-
-    account[0] = L'\0';
-    if (QueryServiceConfigW(service, config, sizeof bytes, &n) && config->lpServiceStartName &&
-        wcslen(config->lpServiceStartName) < ACCOUNT_UNITS) {
-        wcscpy_s(account, ACCOUNT_UNITS, config->lpServiceStartName);
-    }
-}
-
-enum err service_uninstall(struct errmsg *why)
+enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions, struct errmsg *why)
 {
     const DWORD rights = SERVICE_STOP | SERVICE_QUERY_STATUS | SERVICE_QUERY_CONFIG | DELETE;
     WCHAR account[ACCOUNT_UNITS];
@@ -397,7 +395,7 @@ enum err service_uninstall(struct errmsg *why)
     account_of(service, account);
     e = end(service, why);
     if (!e) { /* while its name still means somebody */
-        service_rights_revoke(account);
+        service_account_revoke(account, sessions, n_sessions);
     }
     if (!e && !DeleteService(service)) {
         e = failed(why, "removing the service", GetLastError());
@@ -443,7 +441,6 @@ enum err service_status(struct buf *out, bool *running, struct errmsg *why)
 static struct {
     const struct service_calls *calls;
     SERVICE_STATUS_HANDLE handle;
-    HANDLE hurry; /* timer */
     LONG stopping;
 } self; /* one program is one service */
 
@@ -489,12 +486,13 @@ void service_note(enum service_note kind, const char *text)
     }
 }
 
-static void CALLBACK on_late(void *unused, BOOLEAN fired)
+static void on_late(void *unused)
 {
     (void)unused;
-    (void)fired;
     self.calls->stop(self.calls->ctx);
 }
+
+static struct stop_timer hurry = STOP_TIMER(on_late, NULL);
 
 static DWORD WINAPI on_control(DWORD control, DWORD type, void *data, void *ctx)
 {
@@ -509,8 +507,7 @@ static DWORD WINAPI on_control(DWORD control, DWORD type, void *data, void *ctx)
         if (InterlockedExchange(&self.stopping, 1) == 0) {
             report(SERVICE_STOP_PENDING, HINT_MS, 0);
             self.calls->stop(self.calls->ctx);
-            (void)CreateTimerQueueTimer(&self.hurry, NULL, on_late, NULL, SERVICE_STOP_MS, 0,
-                                        WT_EXECUTEONLYONCE);
+            stop_timer_start(&hurry, SERVICE_STOP_MS);
         }
         return NO_ERROR;
     default:
@@ -533,6 +530,7 @@ static void WINAPI service_main(DWORD argc, WCHAR **argv)
     report(SERVICE_RUNNING, 0, 0);
     write_event(EVENTLOG_INFORMATION_TYPE, "The agent was started.");
     code = self.calls->run(self.calls->ctx);
+    stop_timer_end(&hurry); /* what it would call goes when service_run returns */
     (void)snprintf(text, sizeof text, "The agent ended with exit code %d%s", code,
                    code ? "; its log says why." : ".");
     write_event(code ? EVENTLOG_ERROR_TYPE : EVENTLOG_INFORMATION_TYPE, text);

@@ -22,7 +22,7 @@ static enum err open_with(struct fio_file **out, const char *path, DWORD how)
     WCHAR w[OS_WIN32_PATH_UNITS];
     struct os_acl acl;
     struct fio_file *f;
-    enum err e = os_acl_private(&acl);
+    enum err e = os_acl_private(&acl, NULL);
 
     if (e) {
         return e;

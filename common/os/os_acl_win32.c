@@ -1,20 +1,32 @@
 #include "common/os/os_acl_win32.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/os/os_impl_win32.h"
 
 #define DESCRIPTOR_MAX (64u << 10)
 #define TOKEN_BYTES    (sizeof(TOKEN_USER) + SECURITY_MAX_SID_SIZE)
-#define SERVICE_RID    80 /* S-1-5-80-…: accounts of services, one each */
+#define WANTED         (OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION)
+#define AGENT_ACCOUNT  L"NT SERVICE\\procfleet-agent"
+#define MODIFY         (FILE_GENERIC_READ | FILE_GENERIC_WRITE | FILE_GENERIC_EXECUTE | DELETE)
 
-/* Whatever shows the content, or would let one change it or the list itself. */
-#define ANY_USE                                                                      \
-    (FILE_READ_DATA | FILE_WRITE_DATA | FILE_APPEND_DATA | WRITE_DAC | WRITE_OWNER | \
-     GENERIC_READ | GENERIC_WRITE | GENERIC_ALL)
+/* Whatever would let one change it, put another in its place, make it a link, or change the list.
+ */
+#define ANY_CHANGE                                                                \
+    (FILE_WRITE_DATA | FILE_APPEND_DATA | FILE_WRITE_EA | FILE_WRITE_ATTRIBUTES | \
+     FILE_DELETE_CHILD | DELETE | WRITE_DAC | WRITE_OWNER | GENERIC_WRITE | GENERIC_ALL)
+/* Or shows the content. */
+#define ANY_USE (ANY_CHANGE | FILE_READ_DATA | GENERIC_READ)
 
-static enum err own_user(BYTE sid[SECURITY_MAX_SID_SIZE])
+/* S-1-5-80-…: the account of one service, whose numbers are the SHA-1 of its name in capitals. */
+#define SERVICE_SID_PARTS 6
+static const DWORD agent_sid[SERVICE_SID_PARTS] = {80,         4023477956, 3645670931,
+                                                   1151848334, 2445372206, 3151096216};
+static const DWORD installer_sid[SERVICE_SID_PARTS] = {80,         956008885,  3418522649,
+                                                       1831038044, 1853292631, 2271478464};
+
+enum err os_acl_user(BYTE sid[SECURITY_MAX_SID_SIZE])
 {
     union {
         TOKEN_USER user;
@@ -35,38 +47,60 @@ static enum err own_user(BYTE sid[SECURITY_MAX_SID_SIZE])
     return e;
 }
 
-/* One service's own account; "all services" has but one number behind the 80. */
-static bool is_service(PSID sid)
+static bool acl_is_service(PSID sid, const DWORD parts[SERVICE_SID_PARTS])
 {
     static const SID_IDENTIFIER_AUTHORITY nt = {SECURITY_NT_AUTHORITY};
 
-    return memcmp(GetSidIdentifierAuthority(sid), &nt, sizeof nt) == 0 &&
-           *GetSidSubAuthorityCount(sid) > 2 && *GetSidSubAuthority(sid, 0) == SERVICE_RID;
-}
-
-static bool is_trusted(PSID sid, PSID owner, PSID user)
-{
-    static const WELL_KNOWN_SID_TYPE known[] = {WinLocalSystemSid, WinBuiltinAdministratorsSid,
-                                                WinCreatorOwnerSid, WinCreatorOwnerRightsSid};
-
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (IsWellKnownSid(sid, known[i])) {
-            return true;
+    if (memcmp(GetSidIdentifierAuthority(sid), &nt, sizeof nt) != 0 ||
+        *GetSidSubAuthorityCount(sid) != SERVICE_SID_PARTS) {
+        return false;
+    }
+    for (DWORD i = 0; i < SERVICE_SID_PARTS; i++) {
+        if (*GetSidSubAuthority(sid, i) != parts[i]) {
+            return false;
         }
     }
-    return (owner && EqualSid(sid, owner)) || (user && EqualSid(sid, user)) || is_service(sid);
+    return true;
 }
 
-static bool lets_others(const ACCESS_ALLOWED_ACE *ace, PSID owner, PSID user)
+enum err os_acl_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *name)
 {
+    SID_IDENTIFIER_AUTHORITY nt = {SECURITY_NT_AUTHORITY};
+    DWORD n = SECURITY_MAX_SID_SIZE, domain_n = 256;
+    WCHAR domain[256];
+    SID_NAME_USE use;
+
+    if (_wcsicmp(name, AGENT_ACCOUNT) == 0) {
+        (void)InitializeSid(sid, &nt, SERVICE_SID_PARTS);
+        for (DWORD i = 0; i < SERVICE_SID_PARTS; i++) {
+            *GetSidSubAuthority(sid, i) = agent_sid[i];
+        }
+        return ERR_OK;
+    }
+    return LookupAccountNameW(NULL, name, sid, &n, domain, &domain_n, &use) ? ERR_OK : ERR_NOTFOUND;
+}
+
+bool os_acl_is_trusted(PSID sid, PSID user)
+{
+    return sid && IsValidSid(sid) &&
+           (IsWellKnownSid(sid, WinLocalSystemSid) ||
+            IsWellKnownSid(sid, WinBuiltinAdministratorsSid) || acl_is_service(sid, agent_sid) ||
+            acl_is_service(sid, installer_sid) || (user && EqualSid(sid, user)));
+}
+
+/* The owner is trusted already, and so is who makes something and owns it then. */
+static bool acl_lets_others(const ACCESS_ALLOWED_ACE *ace, PSID user, DWORD uses)
+{
+    PSID sid = (PSID)(void *)&ace->SidStart;
     BYTE type = ace->Header.AceType;
 
     return (type == ACCESS_ALLOWED_ACE_TYPE || type == ACCESS_ALLOWED_CALLBACK_ACE_TYPE) &&
-           !(ace->Header.AceFlags & INHERIT_ONLY_ACE) && (ace->Mask & ANY_USE) &&
-           !is_trusted((PSID)(void *)&ace->SidStart, owner, user);
+           !(ace->Header.AceFlags & INHERIT_ONLY_ACE) && (ace->Mask & uses) &&
+           !os_acl_is_trusted(sid, user) && !IsWellKnownSid(sid, WinCreatorOwnerSid) &&
+           !IsWellKnownSid(sid, WinCreatorOwnerRightsSid);
 }
 
-enum err os_acl_judge(void *descriptor, void *user)
+enum err os_acl_judge(void *descriptor, void *user, enum os_acl_use use)
 {
     BOOL present, defaulted;
     PSID owner = NULL;
@@ -77,67 +111,127 @@ enum err os_acl_judge(void *descriptor, void *user)
         !GetSecurityDescriptorOwner(descriptor, &owner, &defaulted)) {
         return ERR_INVALID;
     }
-    if (!present || !acl) {
+    if (!present || !acl || !os_acl_is_trusted(owner, user)) {
         return ERR_ACCESS;
     }
     for (DWORD i = 0; i < acl->AceCount; i++) {
-        if (!GetAce(acl, i, &ace) || lets_others(ace, owner, user)) {
+        if (!GetAce(acl, i, &ace) ||
+            acl_lets_others(ace, user, use == OS_ACL_SEE ? ANY_USE : ANY_CHANGE)) {
             return ERR_ACCESS;
         }
     }
     return ERR_OK;
 }
 
-enum err os_acl_check(const WCHAR *path)
+static enum err acl_read_security(struct os_acl_object *o)
 {
-    const SECURITY_INFORMATION wanted = OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION;
-    BYTE user[SECURITY_MAX_SID_SIZE];
-    void *descriptor;
-    DWORD n = 0, code;
+    BOOL defaulted;
+    DWORD n = 0;
+
+    (void)GetKernelObjectSecurity(o->handle, WANTED, NULL, 0, &n);
+    if (n == 0 || n > DESCRIPTOR_MAX) {
+        return ERR_IO;
+    }
+    o->security = mem_zalloc(n);
+    if (!o->security) {
+        return ERR_NOMEM;
+    }
+    return GetKernelObjectSecurity(o->handle, WANTED, o->security, n, &n) &&
+                   GetSecurityDescriptorOwner(o->security, &o->owner, &defaulted)
+               ? ERR_OK
+               : ERR_IO;
+}
+
+enum err os_acl_open(struct os_acl_object *out, const WCHAR *path, DWORD rights)
+{
+    const DWORD share = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
+    const DWORD as_it_is = FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT;
+    struct os_acl_object o = {.handle =
+                                  CreateFileW(path, READ_CONTROL | FILE_READ_ATTRIBUTES | rights,
+                                              share, NULL, OPEN_EXISTING, as_it_is, NULL)};
+    BY_HANDLE_FILE_INFORMATION info;
+    DWORD by_name;
     enum err e;
 
-    if (GetFileAttributesW(path) == INVALID_FILE_ATTRIBUTES) {
-        code = GetLastError();
-        return code == ERROR_ACCESS_DENIED ? ERR_ACCESS : ERR_NOTFOUND;
+    if (o.handle == INVALID_HANDLE_VALUE) {
+        return os_win32_last_error();
     }
-    (void)GetFileSecurityW(path, wanted, NULL, 0, &n);
-    if (n == 0 || n > DESCRIPTOR_MAX) {
-        return GetLastError() == ERROR_ACCESS_DENIED ? ERR_ACCESS : ERR_IO;
+    by_name = GetFileAttributesW(path); /* Wine tells of a link only here */
+    e = GetFileInformationByHandle(o.handle, &info) ? acl_read_security(&o) : ERR_IO;
+    if (e) {
+        os_acl_close(&o);
+        return e;
     }
-    e = own_user(user);
+    o.attributes = info.dwFileAttributes;
+    if (by_name != INVALID_FILE_ATTRIBUTES) {
+        o.attributes |= by_name & FILE_ATTRIBUTE_REPARSE_POINT;
+    }
+    o.is_link = (o.attributes & FILE_ATTRIBUTE_REPARSE_POINT) ||
+                (!(o.attributes & FILE_ATTRIBUTE_DIRECTORY) && info.nNumberOfLinks > 1);
+    *out = o;
+    return ERR_OK;
+}
+
+void os_acl_close(struct os_acl_object *o)
+{
+    CloseHandle(o->handle);
+    mem_free(o->security);
+}
+
+enum err os_acl_check(const WCHAR *path)
+{
+    BYTE user[SECURITY_MAX_SID_SIZE];
+    struct os_acl_object o;
+    enum err e = os_acl_open(&o, path, 0);
+
     if (e) {
         return e;
     }
-    descriptor = mem_zalloc(n);
-    if (!descriptor) {
-        return ERR_NOMEM;
+    e = os_acl_user(user);
+    if (!e) {
+        e = o.is_link ? ERR_ACCESS : os_acl_judge(o.security, user, OS_ACL_SEE);
     }
-    e = GetFileSecurityW(path, wanted, descriptor, n, &n) ? os_acl_judge(descriptor, user) : ERR_IO;
-    mem_free(descriptor);
+    os_acl_close(&o);
     return e;
 }
 
-enum err os_acl_private(struct os_acl *out)
+static bool acl_add(ACL *list, PSID sid, DWORD rights)
 {
-    static const WELL_KNOWN_SID_TYPE known[] = {WinLocalSystemSid, WinBuiltinAdministratorsSid};
     const DWORD down = OBJECT_INHERIT_ACE | CONTAINER_INHERIT_ACE;
-    ACL *list = (ACL *)(void *)out->list;
-    BYTE sid[SECURITY_MAX_SID_SIZE];
-    enum err e = own_user(out->user);
 
-    if (e || !InitializeAcl(list, sizeof out->list, ACL_REVISION) ||
-        !AddAccessAllowedAceEx(list, ACL_REVISION, down, FILE_ALL_ACCESS, out->user)) {
+    return AddAccessAllowedAceEx(list, ACL_REVISION, down, rights, sid) != 0;
+}
+
+enum err os_acl_owner(BYTE sid[SECURITY_MAX_SID_SIZE])
+{
+    DWORD n = SECURITY_MAX_SID_SIZE;
+    BOOL is_admin = FALSE;
+
+    if (!CreateWellKnownSid(WinBuiltinAdministratorsSid, NULL, sid, &n) ||
+        !CheckTokenMembership(NULL, sid, &is_admin)) {
         return ERR_IO;
     }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        DWORD n = sizeof sid;
+    return is_admin ? ERR_OK : os_acl_user(sid);
+}
 
-        if (!CreateWellKnownSid(known[i], NULL, sid, &n) ||
-            !AddAccessAllowedAceEx(list, ACL_REVISION, down, FILE_ALL_ACCESS, sid)) {
-            return ERR_IO;
-        }
+enum err os_acl_private(struct os_acl *out, PSID more)
+{
+    ACL *list = (ACL *)(void *)out->list;
+    BYTE system[SECURITY_MAX_SID_SIZE];
+    DWORD n = sizeof system, m = sizeof out->administrators;
+
+    if (os_acl_owner(out->owner) || !CreateWellKnownSid(WinLocalSystemSid, NULL, system, &n) ||
+        !CreateWellKnownSid(WinBuiltinAdministratorsSid, NULL, out->administrators, &m) ||
+        !InitializeAcl(list, sizeof out->list, ACL_REVISION) ||
+        !acl_add(list, system, FILE_ALL_ACCESS) ||
+        !acl_add(list, out->administrators, FILE_ALL_ACCESS) ||
+        (!EqualSid(out->owner, out->administrators) &&
+         !acl_add(list, out->owner, FILE_ALL_ACCESS)) ||
+        (more && !acl_add(list, more, MODIFY))) {
+        return ERR_IO;
     }
     if (!InitializeSecurityDescriptor(&out->descriptor, SECURITY_DESCRIPTOR_REVISION) ||
+        !SetSecurityDescriptorOwner(&out->descriptor, out->owner, FALSE) ||
         !SetSecurityDescriptorDacl(&out->descriptor, TRUE, list, FALSE) ||
         !SetSecurityDescriptorControl(&out->descriptor, SE_DACL_PROTECTED, SE_DACL_PROTECTED)) {
         return ERR_IO;

@@ -1,6 +1,7 @@
-/* Who owns the files of a program's directory. A start as root by mistake leaves files there that
- * the service's own user cannot read, and says nothing at the time. Linux; elsewhere nothing is
- * ever wrong. Threads: any; no state. */
+/* Who owns the files of a program's directory. Linux: a start as root by mistake leaves files there
+ * that the service's own user cannot read, and says nothing at the time. Windows: everybody may
+ * make a directory where ours shall be, before us, and owns it then; what he put into it must not
+ * become settings, keys or the target of a write. Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_OS_OS_OWNER_H
 #define PROCFLEET_COMMON_OS_OS_OWNER_H
 
@@ -14,15 +15,27 @@ struct os_owner_foreign {
     char user[64];  /* owns the directory and cannot read the file */
 };
 
-/* Looks for what the owner of `dir` cannot read among what our programs keep there, and in its
- * directories, at the first 10,000 names of each; what others put beside it is theirs, and so is an
- * authority's key that is kept from its collector. False: nothing, or there is no such directory.
- */
+/* Linux; elsewhere none are found. Looks for what the owner of `dir` cannot read among what our
+ * programs keep there, and in its directories, at the first 10,000 names of each; what others put
+ * beside it is theirs, and so is an authority's key that is kept from its collector. False:
+ * nothing, or there is no such directory. */
 bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir);
 
-/* Whether this program may go to work in `dir`, or make it: as root not where it belongs to
- * another user, and not where something in it is not that user's. why says what to do.
- * Errors: ERR_ACCESS */
+/* Whether this program may go to work in `dir`, or make it. Linux: as root not where it belongs to
+ * another user, and not where something in it is not that user's. Windows: neither it nor what is
+ * in it is a link, belongs to one who is not trusted (os_acl_win32.h) or can be changed by others.
+ * why says what to do. Errors: ERR_ACCESS, ERR_NOMEM */
 NODISCARD enum err os_owner_check(const char *dir, struct errmsg *why);
+
+/* Windows: the same of one file and the directory it is in; Linux: nothing is ever wrong. A file
+ * that is not there is for its reader to notice. Errors: as above */
+NODISCARD enum err os_owner_check_file(const char *path, struct errmsg *why);
+
+/* Windows: makes `dir`, or takes one that is there: nobody but the system, administrators and
+ * `account` (NULL: none) may use it or anything in it afterwards. One that belongs to others, has
+ * links or things of others in it, or is no agent's directory at all, is refused and stays as it
+ * is, but for its list. Errors: ERR_ACCESS, ERR_INVALID (the path), ERR_NOTFOUND (no such account),
+ * ERR_FULL (too many files), ERR_NOMEM, ERR_IO; ERR_UNSUPPORTED (elsewhere) */
+NODISCARD enum err os_owner_claim(const char *dir, const char *account, struct errmsg *why);
 
 #endif

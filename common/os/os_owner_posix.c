@@ -125,3 +125,18 @@ enum err os_owner_check(const char *dir, struct errmsg *why)
     }
     return ERR_OK;
 }
+
+enum err os_owner_check_file(const char *path, struct errmsg *why)
+{
+    (void)path;
+    (void)why;
+    return ERR_OK;
+}
+
+enum err os_owner_claim(const char *dir, const char *account, struct errmsg *why)
+{
+    (void)account;
+    return errmsg_set(why, ERR_UNSUPPORTED,
+                      "%s: directories are made ready on Windows only; here the package does it",
+                      dir);
+}

@@ -9,7 +9,6 @@
 #include "common/os/os_acl_win32.h"
 #include "common/os/os_impl_win32.h"
 #include "common/os/os_notify.h"
-#include "common/os/os_owner.h"
 #include "common/os/win32.h"
 
 #define PATH_UNITS OS_WIN32_PATH_UNITS
@@ -569,7 +568,7 @@ enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes
 static enum err create_wide(HANDLE *out, const WCHAR *path, bool private_file)
 {
     struct os_acl acl;
-    enum err e = private_file ? os_acl_private(&acl) : ERR_OK;
+    enum err e = private_file ? os_acl_private(&acl, NULL) : ERR_OK;
 
     if (e) {
         return e;
@@ -640,7 +639,7 @@ enum err os_mkdirs(const char *path, bool private_dir)
 {
     WCHAR w[PATH_UNITS];
     struct os_acl acl;
-    enum err e = private_dir ? os_acl_private(&acl) : ERR_OK;
+    enum err e = private_dir ? os_acl_private(&acl, NULL) : ERR_OK;
 
     if (e) {
         return e;
@@ -805,20 +804,6 @@ const char *os_path_base(const char *path)
 }
 
 /* -- what has no meaning here -- */
-
-bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir)
-{
-    (void)out;
-    (void)dir;
-    return false; /* what is made there inherits the directory's access list */
-}
-
-enum err os_owner_check(const char *dir, struct errmsg *why)
-{
-    (void)dir;
-    (void)why;
-    return ERR_OK;
-}
 
 /* The service control manager is notified by agent/service/service_win32.c. */
 void os_notify(const char *fmt, ...)

@@ -15,10 +15,11 @@ rem   /data       configuration, keys and state; default: %ProgramData%\procflee
 rem   /account    whom the service runs as; default LocalSystem; e.g. "NT SERVICE\procfleet-agent"
 rem   /nostart    do not start the service
 rem
-rem A configuration or key that is there already is kept as it is: then /collector, /tokenfile, /certs and /set do nothing. So is the
-rem service, unless /dir, /data or /account is given.
+rem A configuration or key that is there already is kept as it is: then /collector, /tokenfile, /certs and /set do nothing. The
+rem service keeps its account, unless /dir, /data or /account is given. A directory for data that others have made or can change is
+rem refused: see 'procfleet-agent service prepare', which does all of that.
 rem Exit codes: 0 installed, 1 files cannot be written (not an administrator?), 2 wrong usage or configuration,
-rem 3 the service cannot be installed, 4 it does not start, 5 access rights cannot be set, 6 not enrolled.
+rem 3 the service cannot be installed, 4 it does not start, 5 the data directory cannot be trusted or made, 6 not enrolled.
 
 setlocal
 set "FROM=%~dp0"
@@ -31,9 +32,7 @@ set "TOKENFILE="
 set "ACCOUNT="
 set "NOSTART="
 set "ELSEWHERE="
-set "NEW="
-set "LINES=%TEMP%\procfleet-install-%RANDOM%%RANDOM%.tmp"
-type nul >"%LINES%"
+set "LINES="
 
 :next
 if "%~1"=="" goto check
@@ -68,7 +67,7 @@ goto taken
 set "NAME=%~2"
 goto taken
 :line
->>"%LINES%" echo %~2
+set LINES=%LINES% --line "%~2"
 goto taken
 :dir
 set "DIR=%~2"
@@ -87,7 +86,6 @@ shift
 goto next
 
 :usage
-del "%LINES%" >nul 2>&1
 echo usage: install.cmd /collector HOST[:PORT] /tokenfile FILE [/name HOST] [/set "KEY: VALUE"]...
 echo                    [/certs DIR] [/dir DIR] [/data DIR] [/account NAME] [/nostart]
 exit /b 2
@@ -121,82 +119,26 @@ for %%f in (procfleet-agent.exe procfleet-etl.exe procfleet.exe uninstall.cmd ag
 )
 if exist "%AGENT%.old" del /f /q "%AGENT%.old" >nul 2>&1
 
-rem -- data: for administrators and the system only; what is made in it later inherits that --
-if not exist "%DATA%\" mkdir "%DATA%"
-if not exist "%DATA%\" goto not_written
-icacls "%DATA%" /inheritance:r /grant:r "*S-1-5-32-544:(OI)(CI)F" "*S-1-5-18:(OI)(CI)F" >nul
-if errorlevel 1 goto no_rights
-if not exist "%DATA%\tls\" mkdir "%DATA%\tls"
-if exist "%DATA%\tls\agent.key" goto config
-if not "%TOKENFILE%"=="" goto config
-copy /y "%CERTS%\ca.pem" "%DATA%\tls\ca.pem" >nul
-if errorlevel 1 goto not_written
-copy /y "%CERTS%\%NAME%.pem" "%DATA%\tls\agent.pem" >nul
-if errorlevel 1 goto not_written
-copy /y "%CERTS%\%NAME%.key" "%DATA%\tls\agent.key" >nul
-if errorlevel 1 goto not_written
+rem -- data: the agent itself makes it, for administrators and the system only --
+set "HAS=--token-file"
+if "%TOKENFILE%"=="" set "HAS=--certs"
+if "%TOKENFILE%"=="" set "TOKENFILE=%CERTS%"
+"%AGENT%" service prepare --data "%DATA%" --account "%ACCOUNT%" --collector "%COLLECTOR%" %HAS% "%TOKENFILE%" --name "%NAME%" %LINES%
+if errorlevel 3 exit /b 6
+if errorlevel 2 exit /b 2
+if errorlevel 1 exit /b 5
 
-:config
-if exist "%CONFIG%" goto enroll
->"%CONFIG%.new" echo # Every setting: agent.sample.yaml beside the programs.
-if not exist "%CONFIG%.new" goto not_written
->>"%CONFIG%.new" echo state_dir: '%DATA%'
->>"%CONFIG%.new" echo collector.addresses: [%COLLECTOR%]
-type "%LINES%" >>"%CONFIG%.new"
-move /y "%CONFIG%.new" "%CONFIG%" >nul
-if errorlevel 1 goto not_written
-set "NEW=1"
-
-:enroll
-if "%TOKENFILE%"=="" goto service
-if exist "%DATA%\tls\agent.pem" goto service
-"%AGENT%" enroll --config "%CONFIG%" --token-file "%TOKENFILE%" --name "%NAME%"
-if errorlevel 1 goto not_enrolled
-
-:service
-"%AGENT%" service status >"%LINES%" 2>&1
-find "not installed" "%LINES%" >nul
-if not errorlevel 1 goto install
-if "%ELSEWHERE%"=="" goto start
-"%AGENT%" service uninstall >nul 2>&1
-:install
-del "%LINES%" >nul 2>&1
-if "%ACCOUNT%"=="" "%AGENT%" service install --config "%CONFIG%"
-if not "%ACCOUNT%"=="" "%AGENT%" service install --config "%CONFIG%" --account "%ACCOUNT%"
+if not "%ELSEWHERE%"=="" "%AGENT%" service uninstall >nul 2>&1
+"%AGENT%" service install --keep --config "%CONFIG%" --account "%ACCOUNT%"
 if errorlevel 3 exit /b 3
-if errorlevel 2 goto wrong
+if errorlevel 2 exit /b 2
 if errorlevel 1 exit /b 3
-if "%ACCOUNT%"=="" goto start
-icacls "%DATA%" /grant "%ACCOUNT%:(OI)(CI)M" >nul
-if errorlevel 1 goto no_rights
-rem A key that was made here inherits nothing.
-if exist "%DATA%\tls\agent.key" icacls "%DATA%\tls\agent.key" /grant "%ACCOUNT%:M" >nul
-if errorlevel 1 goto no_rights
-rem The group Performance Log Users by its number: its name depends on the language. A member already is fine.
-powershell -NoProfile -Command "Add-LocalGroupMember -SID S-1-5-32-559 -Member '%ACCOUNT%'" >nul 2>&1
-if errorlevel 1 echo install: %ACCOUNT% could not be added to Performance Log Users; see that it is a member, or processes are only compared
-:start
-del "%LINES%" >nul 2>&1
 if "%NOSTART%"=="1" exit /b 0
 "%AGENT%" service start
 if errorlevel 1 exit /b 4
 exit /b 0
 
-:wrong
-rem What was written now and is wrong must not stand in the way of the next try.
-if "%NEW%"=="1" del /f /q "%CONFIG%"
-exit /b 2
-:not_enrolled
-del "%LINES%" >nul 2>&1
-rem An address that was written now and is wrong must not stand in the way either.
-if "%NEW%"=="1" del /f /q "%CONFIG%"
-exit /b 6
 :not_written
-del "%LINES%" >nul 2>&1
 if not exist "%AGENT%" if exist "%AGENT%.old" move /y "%AGENT%.old" "%AGENT%" >nul
 echo install: cannot write to %DIR% or %DATA%; run this as an administrator
 exit /b 1
-:no_rights
-del "%LINES%" >nul 2>&1
-echo install: cannot set the access rights of %DATA%
-exit /b 5

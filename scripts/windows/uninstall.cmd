@@ -39,13 +39,7 @@ rem Removing the service also stops our own sessions.
 set "AGENT=%DIR%\procfleet-agent.exe"
 if not exist "%AGENT%" goto files
 "%AGENT%" service uninstall
-if not errorlevel 1 goto files
-set "SAYS=%TEMP%\procfleet-uninstall-%RANDOM%%RANDOM%.tmp"
-"%AGENT%" service status >"%SAYS%" 2>&1
-find "not installed" "%SAYS%" >nul
-set "GONE=%errorlevel%"
-del "%SAYS%" >nul 2>&1
-if not "%GONE%"=="0" exit /b 3
+if errorlevel 1 exit /b 3
 
 :files
 if "%PURGE%"=="1" if exist "%DATA%\" rd /s /q "%DATA%"

@@ -51,6 +51,10 @@ def look_inside(fleet):
     return fleet.path("unpacked", top)
 
 
+def windows_data(data):
+    return "C:" + data.partition("drive_c")[2].replace("/", "\\")
+
+
 def sizes(directory):
     return {n: os.path.getsize(os.path.join(directory, n)) for n in os.listdir(directory)}
 
@@ -78,13 +82,14 @@ def install(fleet, wine, package):
 
     call(*good, "/set", "batch.max_age: 500ms", "/set", "identity.name: wine", "/nostart", expect=0)
     agent = os.path.join(programs, "procfleet-agent.exe")
-    # Wine's icacls does nothing, so the key is as open as any file there: the agent must not take it.
+    key, log = os.path.join(data, "tls", "agent.key"), os.path.join(data, "log", "agent.log")
+    ensure("nobody else can use what was made", not any(os.stat(p).st_mode & 0o007 for p in (data, os.path.dirname(key), key)))
+    os.chmod(key, 0o644)
     wine.run(agent, "service", "start", expect=None)  # it may be seen running before it ends
-    log = os.path.join(data, "log", "agent.log")
     fleet.wait_for("an open key to be refused", lambda: os.path.exists(log) and "others can read the key" in fleet.log(log))
     fleet.wait_for("its exit code", lambda: "last exit code" in wine.run(agent, "service", "status", expect=1)[0])
-    for place in ("agent.key", "."):
-        os.chmod(os.path.join(data, "tls", place), 0o600 if place != "." else 0o700)
+    wine.run(agent, "service", "prepare", "--data", windows_data(data))
+    ensure("it is closed again", not os.stat(key).st_mode & 0o007)
     wine.run(agent, "service", "start")
     check("the programs are there", sorted(os.listdir(programs)),
           ["README.txt", "agent.sample.yaml", "procfleet-agent.exe", "procfleet-etl.exe", "procfleet.exe", "uninstall.cmd"])
@@ -132,12 +137,98 @@ def broken(fleet, wine, package):
     agent = os.path.join(WINDOWS_BIN, "procfleet-agent.exe")
     ensure("/nostart leaves it stopped", "stopped" in wine.run(agent, "service", "status", expect=1)[0])
     out, err = wine.cmd(script, "/nostart", "/account", "NT SERVICE\\procfleet-agent", expect=0)
-    ensure("an account that cannot be given its right is told", "did not get the right to profile" in err, out + err)
+    ensure("an account that cannot be given its right is told", "the account did not get" in err, out + err)
     out, err = wine.cmd(script, "/nostart", expect=0)
-    ensure("a service that is there is kept, with its account", "installed" not in out + err, out + err)
+    ensure("a service that is there is kept, with its account", "the account did not get" in err, out + err)
+    wine.run(agent, "service", "uninstall")
     wine.run(agent, "service", "uninstall")
     out, err = wine.cmd(windows(os.path.join(package, "uninstall.cmd")), "/purge", expect=0)
     ensure("a service that is gone already is no obstacle", not os.path.exists(config), out + err)
+
+
+STRANGER = 12345
+
+
+def give_away(path):
+    os.chown(path, STRANGER, STRANGER)
+
+
+def planted(fleet, wine, package):
+    """Whoever was there before the installer: what he put there is neither run, read nor written to."""
+    if os.geteuid() != 0:
+        print("not root: no file can belong to another user, so what others planted is not tried")
+        return
+    data, elsewhere = wine.drive("ProgramData", "procfleet"), fleet.path("elsewhere")
+    certs, script = fleet.path("carried"), windows(os.path.join(package, "install.cmd"))
+    args = ("/collector", "127.0.0.1:" + fleet.ports["ingest"], "/certs", windows(certs), "/name", "wine")
+    agent = os.path.join(wine.drive("Program Files", "procfleet"), "procfleet-agent.exe")
+    config, key, tls = (os.path.join(data, *n) for n in (("agent.yaml",), ("tls", "agent.key"), ("tls",)))
+    os.mkdir(elsewhere)
+
+    def directory():
+        os.makedirs(tls)
+        give_away(data)
+        os.chmod(data, 0o777)
+        return "belongs to"
+
+    def configuration():
+        os.makedirs(data)
+        with open(config, "w") as f:
+            f.write("collector.addresses: evil.example\n")
+        give_away(config)
+        return "agent.yaml belongs to"
+
+    def identity():
+        os.makedirs(tls)
+        with open(key, "w") as f:
+            f.write("a key that somebody has a copy of\n")
+        give_away(key)
+        return "agent.key belongs to"
+
+    def junction():
+        os.symlink(elsewhere, data)
+        return "is a link to another place"
+
+    def junction_inside():
+        os.makedirs(data)
+        os.symlink(elsewhere, tls)
+        return "tls is a link to another place"
+
+    for plant in (directory, configuration, identity, junction, junction_inside):
+        cause = plant()
+        before = os.lstat(data)
+        err = wine.cmd(script, *args, expect=5)[1]
+        ensure("%s: cause and remedy are said" % plant.__name__, cause in err and "removes C:" in err, err)
+        check("%s: its owner is as it was" % plant.__name__, os.lstat(data).st_uid, before.st_uid)
+        check("%s: nothing was written through it" % plant.__name__, os.listdir(elsewhere), [])
+        ensure("no service", "not installed" in wine.run(agent, "service", "status", expect=1)[1])
+        subprocess.run(["rm", "-rf", data], check=True)
+
+    wine.cmd(script, *args, "/nostart", expect=0)
+    log = os.path.join(data, "log")
+    for path, undo in ((config, os.chown), (key, os.chown), (data, os.chown), (log, None)):
+        if undo:
+            give_away(path)
+        else:
+            os.symlink(elsewhere, path)
+        name = os.path.basename(path)
+        err = wine.run(agent, "run", "--config", windows_data(config), expect=1)[1]
+        ensure("a start refuses %s" % name, "is a link" in err or "belongs to" in err, err)
+        wine.run(agent, "service", "start", expect=None)
+        fleet.wait_for("so does the service", lambda: "last exit code 1" in wine.run(agent, "service", "status", expect=1)[0])
+        err = wine.run(agent, "service", "install", "--keep", "--config", windows_data(config), expect=1)[1]
+        ensure("so does 'service install': %s" % name, "is a link" in err or "belongs to" in err, err)
+        check("nothing was written through it", os.listdir(elsewhere), [])
+        if undo:
+            os.chown(path, 0, 0)
+        else:
+            os.remove(path)
+    os.chmod(config, 0o666)
+    err = wine.run(agent, "run", "--config", windows_data(config), expect=1)[1]
+    ensure("a configuration that others can change is refused", "can be changed by others" in err, err)
+    wine.cmd(script, *args, expect=0)  # closes it again
+    fleet.wait_for("data of the service", lambda: "running" in wine.run(agent, "service", "status")[0])
+    wine.cmd(windows(os.path.join(package, "uninstall.cmd")), "/purge", expect=0)
 
 
 def enrolled(fleet, wine, package):
@@ -174,6 +265,7 @@ with Fleet() as fleet:
         places = install(fleet, wine, package)
         remove(wine, package, *places)
         broken(fleet, wine, package)
+        planted(fleet, wine, package)
         enrolled(fleet, wine, package)
     finally:
         wine.end()

@@ -4,9 +4,9 @@
 
 #include "common/base/err.h"
 
-/* Turns SeSystemProfilePrivilege on, for this process until it ends; once more is fine. Tables of
- * class 148, CPU samples and system loggers of who is no administrator need it. Errors: ERR_ACCESS
- * (the account has not been granted it), ERR_IO */
+/* Turns SeSystemProfilePrivilege on, for this process until it ends; once more is fine. CPU samples
+ * and the kernel's flags need it. Errors: ERR_ACCESS (the account has not been granted it), ERR_IO
+ */
 NODISCARD enum err right_win32_profile(void);
 
 #endif

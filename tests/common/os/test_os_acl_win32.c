@@ -62,7 +62,21 @@ struct who {
             21, 1, 2, 3, 1002 \
         }                     \
     }
-#define OUR_SERVICE           \
+#define OUR_SERVICE                                                        \
+    {                                                                      \
+        6,                                                                 \
+        {                                                                  \
+            80, 4023477956, 3645670931, 1151848334, 2445372206, 3151096216 \
+        }                                                                  \
+    }
+#define INSTALLER                                                         \
+    {                                                                     \
+        6,                                                                \
+        {                                                                 \
+            80, 956008885, 3418522649, 1831038044, 1853292631, 2271478464 \
+        }                                                                 \
+    }
+#define OTHER_SERVICE         \
     {                         \
         6,                    \
         {                     \
@@ -96,16 +110,17 @@ struct entry {
     bool deny;
 };
 
-/* Owner: Alice; we are Bob. */
-static enum err judge(const struct entry *entries, size_t n)
+/* Whose it is; we are Bob. */
+static enum err judge_of(const struct who *whose, const struct entry *entries, size_t n,
+                         enum os_acl_use use)
 {
-    static const struct who alice = ALICE, bob = BOB;
+    static const struct who bob = BOB;
     BYTE list[1024], owner[SECURITY_MAX_SID_SIZE], user[SECURITY_MAX_SID_SIZE];
     BYTE sid[SECURITY_MAX_SID_SIZE];
     ACL *acl = (ACL *)(void *)list;
     SECURITY_DESCRIPTOR sd;
 
-    sid_of(owner, &alice);
+    sid_of(owner, whose);
     sid_of(user, &bob);
     assert_true(InitializeAcl(acl, sizeof list, ACL_REVISION));
     for (size_t i = 0; i < n; i++) {
@@ -117,10 +132,17 @@ static enum err judge(const struct entry *entries, size_t n)
     assert_true(InitializeSecurityDescriptor(&sd, SECURITY_DESCRIPTOR_REVISION));
     assert_true(SetSecurityDescriptorOwner(&sd, owner, FALSE));
     assert_true(SetSecurityDescriptorDacl(&sd, TRUE, acl, FALSE));
-    return os_acl_judge(&sd, user);
+    return os_acl_judge(&sd, user, use);
 }
 
-static void only_owner_self_system_administrators_and_services_are_trusted(void **state)
+static enum err judge(const struct entry *entries, size_t n)
+{
+    static const struct who administrators = ADMINISTRATORS;
+
+    return judge_of(&administrators, entries, n, OS_ACL_SEE);
+}
+
+static void only_self_system_administrators_and_our_service_are_trusted(void **state)
 {
     static const struct {
         struct entry entry;
@@ -128,9 +150,11 @@ static void only_owner_self_system_administrators_and_services_are_trusted(void 
     } rows[] = {
         {{SYSTEM, FILE_ALL_ACCESS, 0, false}, ERR_OK},
         {{ADMINISTRATORS, FILE_ALL_ACCESS, 0, false}, ERR_OK},
-        {{ALICE, FILE_ALL_ACCESS, 0, false}, ERR_OK},
+        {{ALICE, FILE_ALL_ACCESS, 0, false}, ERR_ACCESS},
         {{BOB, FILE_GENERIC_READ, 0, false}, ERR_OK},
         {{OUR_SERVICE, FILE_GENERIC_READ, 0, false}, ERR_OK},
+        {{OTHER_SERVICE, FILE_GENERIC_READ, 0, false}, ERR_ACCESS},
+        {{INSTALLER, FILE_ALL_ACCESS, 0, false}, ERR_OK},
         {{ALL_SERVICES, FILE_GENERIC_READ, 0, false}, ERR_ACCESS},
         {{EVERYBODY, FILE_GENERIC_READ, 0, false}, ERR_ACCESS},
         {{USERS, FILE_GENERIC_READ, 0, false}, ERR_ACCESS},
@@ -162,21 +186,94 @@ static void an_empty_list_is_private_and_none_is_not(void **state)
     assert_ok(judge(NULL, 0));
     sid_of(user, &bob);
     assert_true(InitializeSecurityDescriptor(&sd, SECURITY_DESCRIPTOR_REVISION));
-    assert_err(os_acl_judge(&sd, user), ERR_ACCESS);
+    assert_err(os_acl_judge(&sd, user, OS_ACL_SEE), ERR_ACCESS);
     assert_true(SetSecurityDescriptorDacl(&sd, TRUE, NULL, FALSE));
-    assert_err(os_acl_judge(&sd, user), ERR_ACCESS);
+    assert_err(os_acl_judge(&sd, user, OS_ACL_SEE), ERR_ACCESS);
 }
 
-static void what_is_made_private_is_found_private(void **state)
+static void what_is_made_private_is_found_private_by_whoever_is_trusted(void **state)
 {
     struct os_acl acl;
     BYTE user[SECURITY_MAX_SID_SIZE];
     static const struct who stranger = {5, {21, 9, 9, 9, 9}};
 
-    assert_ok(os_acl_private(&acl));
-    sid_of(user, &stranger); /* the list names whom we run as */
-    assert_err(os_acl_judge(&acl.descriptor, user), ERR_ACCESS);
-    assert_ok(os_acl_judge(&acl.descriptor, acl.user));
+    assert_ok(os_acl_private(&acl, NULL));
+    assert_ok(os_acl_judge(&acl.descriptor, acl.owner, OS_ACL_SEE));
+    /* The tests' user is an administrator under Wine: for the service, who is another, the list
+     * must not name the person who installed it. */
+    sid_of(user, &stranger);
+    assert_ok(os_acl_judge(&acl.descriptor, user, OS_ACL_SEE));
+    assert_ok(os_acl_private(&acl, user));
+    assert_err(os_acl_judge(&acl.descriptor, acl.owner, OS_ACL_CHANGE), ERR_ACCESS);
+}
+
+static void to_read_is_not_to_change(void **state)
+{
+    static const struct who administrators = ADMINISTRATORS;
+    static const struct {
+        DWORD mask;
+        enum err e;
+    } rows[] = {
+        {FILE_GENERIC_READ | FILE_GENERIC_EXECUTE, ERR_OK},
+        {FILE_WRITE_DATA, ERR_ACCESS},
+        {FILE_APPEND_DATA, ERR_ACCESS},
+        {FILE_DELETE_CHILD, ERR_ACCESS},
+        {DELETE, ERR_ACCESS},
+        {FILE_WRITE_ATTRIBUTES, ERR_ACCESS}, /* makes an empty directory a junction */
+        {WRITE_OWNER, ERR_ACCESS},
+        {WRITE_DAC, ERR_ACCESS},
+        {GENERIC_WRITE, ERR_ACCESS},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct entry users = {USERS, rows[i].mask, 0, false};
+
+        if (judge_of(&administrators, &users, 1, OS_ACL_CHANGE) != rows[i].e) {
+            fail_msg("mask %#lx", rows[i].mask);
+        }
+    }
+}
+
+static void an_owner_who_is_not_trusted_spoils_everything(void **state)
+{
+    static const struct who owners[] = {ALICE, BOB, SYSTEM, INSTALLER, OUR_SERVICE, OTHER_SERVICE};
+    static const enum err expected[] = {ERR_ACCESS, ERR_OK, ERR_OK, ERR_OK, ERR_OK, ERR_ACCESS};
+    struct entry fine = {SYSTEM, FILE_ALL_ACCESS, 0, false};
+
+    for (size_t i = 0; i < COUNT_OF(owners); i++) {
+        assert_int_equal(judge_of(&owners[i], &fine, 1, OS_ACL_SEE), expected[i]);
+        assert_int_equal(judge_of(&owners[i], &fine, 1, OS_ACL_CHANGE), expected[i]);
+    }
+}
+
+/* As the system makes it: SHA-1 of the name in capitals, UTF-16. */
+static void the_account_of_our_service_is_known_before_there_is_one(void **state)
+{
+    static const WCHAR *const names[] = {L"PROCFLEET-AGENT", L"TRUSTEDINSTALLER"};
+    static const struct who known[] = {OUR_SERVICE, INSTALLER};
+    BYTE sid[SECURITY_MAX_SID_SIZE], wanted[SECURITY_MAX_SID_SIZE];
+    BCRYPT_ALG_HANDLE sha1;
+    DWORD sum[5];
+
+    assert_int_equal(BCryptOpenAlgorithmProvider(&sha1, BCRYPT_SHA1_ALGORITHM, NULL, 0), 0);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        BCRYPT_HASH_HANDLE hash;
+
+        assert_int_equal(BCryptCreateHash(sha1, &hash, NULL, 0, NULL, 0, 0), 0);
+        assert_int_equal(
+            BCryptHashData(hash, (BYTE *)names[i], (ULONG)(wcslen(names[i]) * sizeof *names[i]), 0),
+            0);
+        assert_int_equal(BCryptFinishHash(hash, (BYTE *)sum, sizeof sum, 0), 0);
+        BCryptDestroyHash(hash);
+        for (size_t k = 0; k < COUNT_OF(sum); k++) {
+            assert_int_equal(sum[k], known[i].sub[k + 1]);
+        }
+    }
+    BCryptCloseAlgorithmProvider(sha1, 0);
+    sid_of(wanted, &known[0]);
+    assert_ok(os_acl_account(sid, L"nt service\\procfleet-agent"));
+    assert_true(EqualSid(sid, wanted));
+    assert_err(os_acl_account(sid, L"no such account"), ERR_NOTFOUND);
 }
 
 static void a_key_opened_to_others_is_refused(void **state)
@@ -215,9 +312,12 @@ static void a_read_only_disk_is_no_matter_of_rights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_owner_self_system_administrators_and_services_are_trusted),
+        cmocka_unit_test(only_self_system_administrators_and_our_service_are_trusted),
         cmocka_unit_test(an_empty_list_is_private_and_none_is_not),
-        cmocka_unit_test(what_is_made_private_is_found_private),
+        cmocka_unit_test(what_is_made_private_is_found_private_by_whoever_is_trusted),
+        cmocka_unit_test(to_read_is_not_to_change),
+        cmocka_unit_test(an_owner_who_is_not_trusted_spoils_everything),
+        cmocka_unit_test(the_account_of_our_service_is_known_before_there_is_one),
         cmocka_unit_test(a_key_opened_to_others_is_refused),
         cmocka_unit_test(a_read_only_disk_is_no_matter_of_rights),
     };
