@@ -31,6 +31,9 @@ int agent_cmd_spool(int argc, char **argv);
 int agent_cmd_status(int argc, char **argv);
 
 int agent_cmd_prepare(const struct opt_args *args); /* 'service prepare' */
+/* The configuration of the installed service, else the one in the default state_dir; mem_free, NULL
+ * when out of memory. */
+char *agent_cmd_default_config(void);
 
 /* The names of the settings, for --set. */
 extern const struct opt_set cmd_conf_sets[];

@@ -10,20 +10,22 @@
 #include "common/os/os.h"
 #include "common/os/os_owner.h"
 
-#define CONFIG_MAX  (64u << 10)
-#define FILE_MAX    (1u << 20)
-#define ACCOUNT_MAX 600
-#define LINE_END    "\n"
+#define CONFIG_MAX (64u << 10)
+#define FILE_MAX   (1u << 20)
+#define LINE_END   "\n"
 
 static const struct opt opts[] = {
-    {"data", 0, "DIR", "configuration, keys and state; must not be another program's", false},
+    {"data", 0, "DIR",
+     "configuration, keys and state; must not be another program's; default: where the installed "
+     "service has them, else %ProgramData%\\procfleet",
+     false},
     {"account", 0, "NAME",
      "whom the service runs as, who may change it too; default: that of the service that is "
      "installed",
      false},
     {"collector", 0, "HOST[:PORT],...",
      "with this a configuration is written unless there is one: collector.addresses", false},
-    {"line", 0, "KEY: VALUE", "one more line of that configuration; may be repeated", true},
+    {"line", 0, "TEXT", "one more line of that configuration, KEY: VALUE; may be repeated", true},
     {"settings", 0, "LINES", "more of them, with ; between them", false},
     {"token-file", 0, "FILE", "enrols the host unless it has a certificate: the token is in FILE",
      false},
@@ -58,8 +60,9 @@ struct prepare {
     const char *data, *account, *collector, *settings, *token, *token_file, *certs, *name;
     const char *lines[OPT_MANY_MAX];
     size_t n_lines;
-    char installed[ACCOUNT_MAX]; /* account of the service that is there */
+    struct service_installed installed;
     char machine[256];
+    char *dir;              /* owned: data, when it was not given */
     char *config;           /* owned: its path */
     bool is_new;            /* we wrote it */
     struct agent_conf conf; /* as it says, once loaded */
@@ -74,31 +77,60 @@ static const char *prepare_value(const struct opt_args *args, const char *name)
     return value && value[0] ? value : NULL;
 }
 
+/* Of the installed service, or the default of state_dir. */
+static enum err prepare_find_data(struct prepare *p, struct errmsg *why)
+{
+    const char *config = p->installed.config, *base = os_path_base(config);
+    struct agent_conf conf;
+    enum err e;
+
+    if (base > config + 1) {
+        p->dir = mem_strdup(config);
+        if (p->dir) {
+            p->dir[base - config - 1] = '\0';
+        }
+    } else {
+        e = agent_conf_load(&conf, NULL, NULL, 0, why);
+        if (e) {
+            return e;
+        }
+        p->dir = mem_strdup(conf.state_dir);
+        agent_conf_fini(&conf);
+    }
+    p->data = p->dir;
+    return p->dir ? ERR_OK : errmsg_set(why, ERR_NOMEM, "out of memory");
+}
+
 static enum err prepare_read(struct prepare *p, const struct opt_args *args, struct errmsg *why)
 {
-    static const char system[] = "LocalSystem";
+    bool is_there = service_installed(&p->installed, NULL) == ERR_OK;
 
-    *p = (struct prepare){.data = prepare_value(args, "data"),
-                          .account = prepare_value(args, "account"),
-                          .collector = prepare_value(args, "collector"),
-                          .settings = prepare_value(args, "settings"),
-                          .token = prepare_value(args, "token"),
-                          .token_file = prepare_value(args, "token-file"),
-                          .certs = prepare_value(args, "certs"),
-                          .name = prepare_value(args, "name")};
+    p->data = prepare_value(args, "data");
+    p->account = prepare_value(args, "account");
+    p->collector = prepare_value(args, "collector");
+    p->settings = prepare_value(args, "settings");
+    p->token = prepare_value(args, "token");
+    p->token_file = prepare_value(args, "token-file");
+    p->certs = prepare_value(args, "certs");
+    p->name = prepare_value(args, "name");
     p->n_lines = opt_values(args, "line", p->lines, OPT_MANY_MAX);
-    if (!p->data) {
-        return errmsg_set(why, ERR_USAGE, "service prepare: --data DIR is needed");
-    }
     if ((p->token != NULL) + (p->token_file != NULL) + (p->certs != NULL) > 1) {
         return errmsg_set(why, ERR_USAGE, "--token, --token-file and --certs: only one of them");
     }
     if (!p->name && os_host_name(p->machine, sizeof p->machine) == ERR_OK) {
         p->name = p->machine;
     }
-    if (!p->account && service_account(p->installed, sizeof p->installed, NULL) == ERR_OK &&
-        strcmp(p->installed, system) != 0 && p->installed[0]) {
-        p->account = p->installed;
+    if (!p->account && is_there && p->installed.account[0]) {
+        p->account = p->installed.account;
+    }
+    if (!p->data) {
+        enum err e;
+
+        p->installed.config[0] = is_there ? p->installed.config[0] : '\0';
+        e = prepare_find_data(p, why);
+        if (e) {
+            return e;
+        }
     }
     p->config = os_path_join(p->data, "agent.yaml");
     return p->config ? ERR_OK : errmsg_set(why, ERR_NOMEM, "out of memory");
@@ -293,7 +325,7 @@ static int prepare(struct prepare *p)
 int agent_cmd_prepare(const struct opt_args *args)
 {
     struct errmsg why = {""};
-    struct prepare p;
+    struct prepare p = {.data = NULL};
     enum err e = prepare_read(&p, args, &why);
     int code = e ? agent_cmd_fail(e, why.text) : prepare(&p);
 
@@ -304,5 +336,22 @@ int agent_cmd_prepare(const struct opt_args *args)
         agent_conf_fini(&p.conf);
     }
     mem_free(p.config);
+    mem_free(p.dir);
     return code;
+}
+
+char *agent_cmd_default_config(void)
+{
+    struct prepare p = {.data = NULL};
+    struct errmsg why;
+    char *path = NULL;
+
+    if (service_installed(&p.installed, NULL)) {
+        p.installed.config[0] = '\0';
+    }
+    if (prepare_find_data(&p, &why) == ERR_OK) {
+        path = os_path_join(p.data, "agent.yaml");
+    }
+    mem_free(p.dir);
+    return path;
 }

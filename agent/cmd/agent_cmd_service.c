@@ -6,6 +6,7 @@
 #include "agent/status/event_log.h"
 #include "agent/status/status_file.h"
 #include "common/base/mem.h"
+#include "common/os/os.h"
 #include "common/os/os_owner.h"
 
 #define CONFIG                                                         \
@@ -20,7 +21,11 @@
     }
 
 static const struct opt install_opts[] = {
-    CONFIG,
+    {"config", 'c', "FILE",
+     "settings the service runs with; default: those it has, else agent.yaml in the default "
+     "state_dir",
+     false},
+    {"data", 0, "DIR", "in place of --config: agent.yaml in DIR", false},
     {"account", 0, "NAME",
      "account it runs as; default LocalSystem; e.g. 'NT SERVICE\\procfleet-agent'", false},
     {"keep", 0, NULL, "a service that is there keeps its account; the rest of it is set anew",
@@ -74,7 +79,7 @@ static int say(enum err e, const struct errmsg *why, const char *done)
 
 /* Settings that are wrong, or that others could change, are better refused now than at the first
  * start. */
-static int install(struct service_setup *what)
+static int install_service(struct service_setup *what)
 {
     uint8_t sessions[DOCTOR_SESSIONS][16];
     struct agent_conf conf;
@@ -83,9 +88,6 @@ static int install(struct service_setup *what)
     enum err e;
     int code;
 
-    if (!what->config) {
-        return agent_cmd_fail(ERR_USAGE, "service install: --config FILE is needed");
-    }
     if (agent_conf_load(&conf, what->config, NULL, 0, &why)) {
         return agent_cmd_fail(ERR_USAGE, why.text);
     }
@@ -98,6 +100,29 @@ static int install(struct service_setup *what)
     code = say(e, &why, "installed; 'procfleet-agent service start' starts it");
     buf_fini(&notes);
     agent_conf_fini(&conf);
+    return code;
+}
+
+static const char *filled(const char *value)
+{
+    return value && value[0] ? value : NULL; /* an installer's property that was not set is "" */
+}
+
+static int install(const struct opt_args *args)
+{
+    struct service_setup setup = {.config = filled(opt_value(args, "config")),
+                                  .account = filled(opt_value(args, "account")),
+                                  .keep = opt_flag(args, "keep")};
+    const char *data = filled(opt_value(args, "data"));
+    char *config = setup.config ? NULL
+                   : data       ? os_path_join(data, "agent.yaml")
+                                : agent_cmd_default_config();
+    int code;
+
+    setup.config = setup.config ? setup.config : config;
+    code = setup.config ? install_service(&setup)
+                        : agent_cmd_fail(ERR_USAGE, "service install: --config FILE is needed");
+    mem_free(config);
     return code;
 }
 
@@ -250,12 +275,7 @@ static int dispatch(const struct opt_command *what, const struct opt_args *args)
         return agent_cmd_prepare(args);
     }
     if (what == &install_cmd) {
-        struct service_setup setup = {.config = config,
-                                      .account = opt_value(args, "account"),
-                                      .keep = opt_flag(args, "keep")};
-
-        setup.account = setup.account && setup.account[0] ? setup.account : NULL;
-        return install(&setup);
+        return install(args);
     }
     if (what == &uninstall_cmd) {
         return uninstall(config);

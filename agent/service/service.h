@@ -32,9 +32,14 @@ struct service_setup {
 NODISCARD enum err service_install(const struct service_setup *what, struct buf *notes,
                                    struct errmsg *why);
 
-/* The account of the service that is installed, as the system writes it. Errors: ERR_NOTFOUND,
- * ERR_ACCESS, ERR_IO, ERR_FULL (longer than `size`) */
-NODISCARD enum err service_account(char *out, size_t size, struct errmsg *why);
+/* The service that is installed. */
+struct service_installed {
+    char account[600];  /* as the system writes it; "" = the system's own */
+    char config[16384]; /* the file it runs with; "" = unknown */
+};
+
+/* Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_IO, ERR_FULL (too long) */
+NODISCARD enum err service_installed(struct service_installed *out, struct errmsg *why);
 
 /* Stops it first, and takes from its account what install gave. Errors: ERR_NOTFOUND, ERR_ACCESS,
  * ERR_TIMEOUT, ERR_IO */

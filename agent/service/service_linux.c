@@ -23,10 +23,9 @@ enum err service_install(const struct service_setup *what, struct buf *notes, st
     return systemd_does(why);
 }
 
-enum err service_account(char *out, size_t size, struct errmsg *why)
+enum err service_installed(struct service_installed *out, struct errmsg *why)
 {
     (void)out;
-    (void)size;
     return systemd_does(why);
 }
 

@@ -199,17 +199,22 @@ static enum err check_program(const char *config, struct errmsg *why)
     return os_owner_check_file(path, why);
 }
 
-/* The account of a service; "" when unknown. */
-static void account_of(SC_HANDLE service, WCHAR account[ACCOUNT_UNITS])
+/* What a service runs as, and its command line; both "" when unknown. */
+static void config_of(SC_HANDLE service, WCHAR account[ACCOUNT_UNITS], WCHAR command[PATH_UNITS])
 {
     BYTE bytes[CONFIG_BYTES];
     QUERY_SERVICE_CONFIGW *config = (QUERY_SERVICE_CONFIGW *)(void *)bytes;
     DWORD n;
 
-    account[0] = L'\0';
-    if (QueryServiceConfigW(service, config, sizeof bytes, &n) && config->lpServiceStartName &&
-        wcslen(config->lpServiceStartName) < ACCOUNT_UNITS) {
+    account[0] = command[0] = L'\0';
+    if (!QueryServiceConfigW(service, config, sizeof bytes, &n)) {
+        return;
+    }
+    if (config->lpServiceStartName && wcslen(config->lpServiceStartName) < ACCOUNT_UNITS) {
         wcscpy_s(account, ACCOUNT_UNITS, config->lpServiceStartName);
+    }
+    if (config->lpBinaryPathName && wcslen(config->lpBinaryPathName) < PATH_UNITS) {
+        wcscpy_s(command, PATH_UNITS, config->lpBinaryPathName);
     }
 }
 
@@ -244,7 +249,7 @@ static enum err create_service(SC_HANDLE *out, SC_HANDLE manager, const WCHAR *c
 
 enum err service_install(const struct service_setup *what, struct buf *notes, struct errmsg *why)
 {
-    WCHAR command[PATH_UNITS], who[PATH_UNITS], account[ACCOUNT_UNITS];
+    WCHAR command[PATH_UNITS], who[PATH_UNITS], account[ACCOUNT_UNITS], ignored[PATH_UNITS];
     SC_HANDLE manager, service;
     enum err e = command_line(command, what->config, why);
 
@@ -260,7 +265,7 @@ enum err service_install(const struct service_setup *what, struct buf *notes, st
     }
     e = create_service(&service, manager, command, what->account ? who : NULL, what->keep, why);
     if (!e) {
-        account_of(service, account);
+        config_of(service, account, ignored);
         register_events(notes);
         add_extras(service,
                    is_system(account) ||
@@ -272,19 +277,33 @@ enum err service_install(const struct service_setup *what, struct buf *notes, st
     return e;
 }
 
-enum err service_account(char *out, size_t size, struct errmsg *why)
+enum err service_installed(struct service_installed *out, struct errmsg *why)
 {
-    WCHAR account[ACCOUNT_UNITS];
+    static const WCHAR before[] = L"--config \"";
+    WCHAR account[ACCOUNT_UNITS], command[PATH_UNITS], *file, *end;
     SC_HANDLE service;
     enum err e = open_service(&service, SERVICE_QUERY_CONFIG, why);
 
     if (e) {
         return e;
     }
-    account_of(service, account);
+    config_of(service, account, command);
     CloseServiceHandle(service);
-    return WideCharToMultiByte(CP_UTF8, 0, account, -1, out, (int)size, NULL, NULL) ? ERR_OK
-                                                                                    : ERR_FULL;
+    if (is_system(account)) {
+        account[0] = L'\0';
+    }
+    file = wcsstr(command, before);
+    file = file ? file + sizeof before / sizeof *before - 1 : command + wcslen(command);
+    end = wcschr(file, L'"');
+    if (end) {
+        *end = L'\0';
+    }
+    return WideCharToMultiByte(CP_UTF8, 0, account, -1, out->account, sizeof out->account, NULL,
+                               NULL) &&
+                   WideCharToMultiByte(CP_UTF8, 0, file, -1, out->config, sizeof out->config, NULL,
+                                       NULL)
+               ? ERR_OK
+               : ERR_FULL;
 }
 
 /* -- start, stop, status -- */
@@ -382,7 +401,7 @@ enum err service_stop(struct errmsg *why)
 enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions, struct errmsg *why)
 {
     const DWORD rights = SERVICE_STOP | SERVICE_QUERY_STATUS | SERVICE_QUERY_CONFIG | DELETE;
-    WCHAR account[ACCOUNT_UNITS];
+    WCHAR account[ACCOUNT_UNITS], ignored[PATH_UNITS];
     SC_HANDLE service;
     enum err e = open_service(&service, rights, why);
 
@@ -392,7 +411,7 @@ enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions, str
     if (e) {
         return e;
     }
-    account_of(service, account);
+    config_of(service, account, ignored);
     e = end(service, why);
     if (!e) { /* while its name still means somebody */
         service_account_revoke(account, sessions, n_sessions);

@@ -1,0 +1,155 @@
+"""The MSI of the agent under Wine: installed silently with a token, repaired, replaced by another one, removed; refused where others were first."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+WINDOWS_BIN = os.environ["PROCFLEET_BIN"]
+os.environ["PROCFLEET_BIN"] = os.environ["PROCFLEET_LINUX_BIN"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from fleet import BIN, ROOT, Fleet, check, ensure, skip  # noqa: E402  (it reads the environment)
+from prefix import WINESERVER, Prefix, windows  # noqa: E402
+
+STRANGER = 12345
+FAILED = 1603 & 0xff  # ERROR_INSTALL_FAILURE, as much of it as a process's exit code holds here
+
+
+class Msi:
+    """One package, and what msiexec does with it."""
+
+    def __init__(self, fleet, wine, name):
+        self.wine, self.log = wine, fleet.path(name + ".log")
+        self.bin = fleet.path(name, "bin")
+        os.makedirs(self.bin)
+        os.symlink(os.path.join(os.path.dirname(WINDOWS_BIN), "_deps"), fleet.path(name, "_deps"))
+        os.symlink(os.path.join(os.path.dirname(WINDOWS_BIN), "CMakeCache.txt"), fleet.path(name, "CMakeCache.txt"))
+        for program in ("procfleet-agent.exe", "procfleet-etl.exe", "procfleet.exe"):
+            shutil.copy(os.path.join(WINDOWS_BIN, program), self.bin)
+        with open(os.path.join(self.bin, "procfleet.exe"), "ab") as f:
+            f.write(name.encode())  # behind its end: another file, the same program
+        out = fleet.path(name, "out")
+        subprocess.run([os.path.join(ROOT, "scripts", "package-windows"), "--bin", self.bin, "--out", out], check=True, timeout=150,
+                       stdout=subprocess.DEVNULL)
+        self.path, = (os.path.join(out, n) for n in os.listdir(out) if n.endswith(".msi"))
+
+    def run(self, how, *properties, expect=0):
+        self.wine.run("msiexec", how, windows(self.path), "/qn", "/l*v", windows(self.log), *properties, expect=expect, timeout=120)
+
+
+class Host:
+    def __init__(self, fleet, wine):
+        self.fleet, self.wine = fleet, wine
+        self.programs, self.data = wine.drive("Program Files", "procfleet"), wine.drive("ProgramData", "procfleet")
+        self.config = os.path.join(self.data, "agent.yaml")
+        self.exe = os.path.join(self.programs, "procfleet-agent.exe")
+
+    def service(self):
+        """What the service manager says; the program may be gone."""
+        out, err = self.wine.run(os.path.join(WINDOWS_BIN, "procfleet-agent.exe"), "service", "status", expect=None)
+        return out + err
+
+    def runs(self, what):
+        self.fleet.wait_for(what + ": the service runs", lambda: "running" in self.service())
+
+
+def token(fleet):
+    return fleet.run("procfleet-collector", "pki", "token", "create", "--dir", fleet.path("pki"))[1].strip()
+
+
+def life(fleet, wine, host, first, second):
+    settings = "collector.enroll_address: 127.0.0.1:%s; batch.max_age: 500ms" % fleet.ports["enroll"]
+    given = ("COLLECTOR=127.0.0.1:" + fleet.ports["ingest"], "NAME=wine-msi", "SETTINGS=" + settings)
+    first.run("/i", *given, "TOKEN=pf1-0123", expect=FAILED)
+    ensure("a token that is none: nothing stays", not os.path.exists(host.exe) and not os.path.exists(host.config))
+    ensure("no service either", "not installed" in host.service())
+    first.run("/i", *given, "TOKEN=" + token(fleet))
+    host.runs("installed")
+    check("all programs and texts are there", sorted(os.listdir(host.programs)),
+          ["README.txt", "agent.sample.yaml", "licences.txt", "procfleet-agent.exe", "procfleet-etl.exe", "procfleet.exe"])
+    fleet.wait_for("its data", lambda: fleet.hosts().get("wine-msi"))
+    with open(host.config) as f:
+        before = f.read()
+    ensure("the settings are in it", "batch.max_age: 500ms" in before and re.search(r"^state_dir: 'C:.ProgramData.procfleet'$", before, re.M),
+           before)
+    ensure("nobody else can use it", not os.stat(host.data).st_mode & 0o007)
+
+    os.remove(os.path.join(host.programs, "procfleet.exe"))
+    wine.run(host.exe, "service", "uninstall")
+    first.run("/fa")
+    host.runs("repaired")
+    ensure("what was missing is there again", os.path.exists(os.path.join(host.programs, "procfleet.exe")))
+
+    second.run("/i")
+    host.runs("upgraded")
+    with open(os.path.join(host.programs, "procfleet.exe"), "rb") as f:
+        ensure("the program is the new one", f.read().endswith(b"second"))
+    with open(host.config) as f:
+        check("the configuration is kept", f.read(), before)
+    fleet.wait_for("data after it", lambda: not fleet.hosts()["wine-msi"].get("gaps"))
+
+    second.run("/x")
+    ensure("removed: no service", "not installed" in host.service())
+    ensure("no programs", not os.path.exists(host.programs), host.programs)
+    ensure("configuration and keys stay", os.path.exists(host.config) and os.path.exists(os.path.join(host.data, "tls", "agent.key")))
+    second.run("/i", "NOSTART=1")
+    ensure("installed again with what is there, and not started", "stopped" in host.service())
+    second.run("/x")
+    shutil.rmtree(host.data)
+
+
+def planted(fleet, host, msi):
+    """Whoever made the directory first, or put something into it."""
+    if os.geteuid() != 0:
+        print("not root: no file can belong to another user, so what others planted is not tried")
+        return
+    certs, elsewhere = fleet.path("carried"), fleet.path("elsewhere")
+    fleet.issue("agent", "wine", out=certs)
+    os.mkdir(elsewhere)
+    tls = os.path.join(host.data, "tls")
+
+    def write(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write("collector.addresses: evil.example\n")
+        os.chown(path, STRANGER, STRANGER)
+
+    def owner():
+        os.makedirs(tls)
+        os.chown(host.data, STRANGER, STRANGER)
+
+    def junction():
+        os.makedirs(host.data)
+        os.symlink(elsewhere, tls)
+
+    for what, plant in (("a foreign owner", owner), ("a configuration", lambda: write(host.config)),
+                        ("a key", lambda: write(os.path.join(tls, "agent.key"))), ("a junction", junction)):
+        plant()
+        msi.run("/i", "COLLECTOR=127.0.0.1:" + fleet.ports["ingest"], "CERTS=" + windows(certs), "NAME=wine", expect=FAILED)
+        ensure("%s is refused: no service" % what, "not installed" in host.service())
+        ensure("%s: no program" % what, not os.path.exists(host.exe))
+        check("%s: nothing was written through it" % what, os.listdir(elsewhere), [])
+        shutil.rmtree(host.data)
+    msi.run("/i", "COLLECTOR=127.0.0.1:" + fleet.ports["ingest"], "CERTS=" + windows(certs), "NAME=wine")
+    host.runs("without them")
+    msi.run("/x")
+
+
+if not os.path.exists(os.path.join(BIN, "procfleet-collector")):
+    skip("the collector is a Linux program: build the preset release first")
+if not WINESERVER:
+    skip("there is no wineserver")
+if not shutil.which("wixl") or not shutil.which("msibuild"):
+    skip("wixl and msitools, which make the MSI, are missing (scripts/install-deps --windows)")
+with Fleet() as fleet:
+    fleet.start_collector()
+    wine = Prefix(fleet)
+    try:
+        host = Host(fleet, wine)
+        first, second = Msi(fleet, wine, "first"), Msi(fleet, wine, "second")
+        life(fleet, wine, host, first, second)
+        planted(fleet, host, second)
+    finally:
+        wine.end()
+sys.exit(0)
