@@ -13,7 +13,7 @@ from fleet import BIN, ROOT, Fleet, check, ensure, skip  # noqa: E402  (it reads
 from prefix import WINESERVER, Prefix, windows  # noqa: E402
 
 STRANGER = 12345
-FAILED = 1603 & 0xff  # ERROR_INSTALL_FAILURE, as much of it as a process's exit code holds here
+FAILED = 1627 & 0xff  # of Wine's msiexec, as much of it as an exit code holds here; Windows gives 1603
 
 
 class Msi:
