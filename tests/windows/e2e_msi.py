@@ -37,6 +37,12 @@ class Msi:
     def run(self, how, *properties, expect=0):
         self.wine.run("msiexec", how, windows(self.path), "/qn", "/l*v", windows(self.log), *properties, expect=expect, timeout=120)
 
+    def repair(self):
+        """By the product's code: Wine's msiexec knows none of the package's file here."""
+        table = subprocess.run(["msiinfo", "export", self.path, "Property"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        code = re.search(r"^ProductCode\t(\S+)", table, re.M).group(1)
+        self.wine.run("msiexec", "/fa", code, "/qn", timeout=120)
+
 
 class Host:
     def __init__(self, fleet, wine):
@@ -77,7 +83,7 @@ def life(fleet, wine, host, first, second):
 
     os.remove(os.path.join(host.programs, "procfleet.exe"))
     wine.run(host.exe, "service", "uninstall")
-    first.run("/fa")
+    first.repair()
     host.runs("repaired")
     ensure("what was missing is there again", os.path.exists(os.path.join(host.programs, "procfleet.exe")))
 
