@@ -459,6 +459,8 @@ enum err doctor_run(struct findings *to, const struct doctor_conf *conf)
                        .connect_ns = conf->connect_ns,
                        .fix = conf->fix,
                        .facts = conf->facts,
+                       .dump = conf->dump,
+                       .anonymous = conf->anonymous,
                        .all = to};
     struct tls_config *tls = NULL;
     bool here; /* something failed on this side */

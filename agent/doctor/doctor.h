@@ -15,7 +15,9 @@ struct doctor_conf {
     int64_t now_ns;     /* UTC */
     int64_t connect_ns; /* longest wait for one collector */
     bool fix;           /* sessions that a killed agent of ours has left behind are stopped */
-    bool facts; /* also tries what only a real Windows machine can tell: takes half a minute */
+    bool facts;       /* also tries what only a real Windows machine can tell: takes some minutes */
+    const char *dump; /* where what the trials got is written to; NULL: nowhere. With facts only */
+    bool anonymous;   /* names and accounts in it are covered */
 };
 
 /* Tells `to` what it finds. Errors: ERR_UNREACHABLE or ERR_TRUST when only the collectors failed;

@@ -11,6 +11,8 @@ struct doctor {
     const struct agent_conf *conf;
     int64_t now_ns, connect_ns; /* as doctor_conf */
     bool fix, facts;
+    const char *dump; /* directory, or NULL */
+    bool anonymous;
     struct findings *all;
     enum err reach; /* why the first collector that failed did so */
 };

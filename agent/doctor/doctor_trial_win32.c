@@ -60,8 +60,12 @@ static void note_stop(struct doctor_trial *t, const struct event *ev)
 static void note(struct doctor_trial *t, const struct raw_event *raw)
 {
     struct event ev;
+    bool fact = decode_event(t->decode, raw, &ev) == ERR_OK;
 
-    if (decode_event(t->decode, raw, &ev) != ERR_OK) {
+    if (t->conf.each) {
+        t->conf.each(t->conf.ctx, raw, fact ? &ev : NULL);
+    }
+    if (!fact) {
         return;
     }
     switch (ev.kind) {
@@ -102,6 +106,7 @@ static VOID WINAPI on_record(EVENT_RECORD *r)
     raw.mono_ns = clk_ticks_to_ns(raw.ticks, t->frequency);
     raw.wall_ns = raw.mono_ns;
     t->seen.records++;
+    doctor_dump_record(t->conf.dump, t->conf.manifest, &raw);
     if (memcmp(raw.guid, lost, sizeof lost) == 0) {
         t->seen.lost_events += raw.opcode == OPCODE_LOST_EVENT;
         t->seen.lost_buffers += raw.opcode != OPCODE_LOST_EVENT;
@@ -132,7 +137,9 @@ static struct etw_session_conf session_of(const struct doctor_trial_conf *conf)
                                  .one_stream = !conf->manifest,
                                  .flags = conf->flags,
                                  .buffer_kb = conf->small ? 4 : 64,
-                                 .min_buffers = conf->small ? 2 : 16,
+                                 .min_buffers = conf->small         ? 2
+                                                : conf->min_buffers ? conf->min_buffers
+                                                                    : 16,
                                  .max_buffers = conf->small ? 2 : 64,
                                  .pool_mib = 8,
                                  .flush_s = 1};
@@ -212,9 +219,23 @@ enum err doctor_trial_begin(struct doctor_trial **out, const struct doctor_trial
         return e;
     }
     etw_ctl_trust(t->ctl);
-    configure(t);
+    if (!conf->late) {
+        configure(t);
+    }
     *out = t;
     return ERR_OK;
+}
+
+void doctor_trial_guid(const struct doctor_trial *t, uint8_t out[16])
+{
+    struct etw_session_conf session = session_of(&t->conf);
+
+    memcpy(out, session.guid, sizeof session.guid);
+}
+
+void doctor_trial_flags(struct doctor_trial *t)
+{
+    configure(t);
 }
 
 enum err doctor_trial_mask(struct doctor_trial *t, unsigned bytes)

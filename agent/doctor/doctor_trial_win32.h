@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "agent/decode/decode.h"
+#include "agent/doctor/doctor_dump.h"
 #include "agent/source/event.h"
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
@@ -21,7 +22,13 @@ struct doctor_trial_conf {
     uint32_t flags; /* of the kernel */
     bool once;      /* flags are set once instead of to none first */
     bool small;     /* the least buffers there can be */
+    bool late;      /* flags are set by doctor_trial_flags, not by begin */
     unsigned flush_ms;
+    uint32_t min_buffers; /* 0 = 16 */
+    /* On the thread that reads, each record; ev is NULL where it is no fact. Or NULL. */
+    void (*each)(void *ctx, const struct raw_event *raw, const struct event *ev);
+    void *ctx;
+    struct doctor_dump *dump; /* or NULL */
 };
 
 struct doctor_trial {
@@ -56,6 +63,12 @@ NODISCARD enum err doctor_trial_begin(struct doctor_trial **out,
 /* Starts to read. Errors: ERR_NOMEM, ERR_IO */
 NODISCARD enum err doctor_trial_read(struct doctor_trial *t);
 
+/* The identifier that the session was started with. */
+void doctor_trial_guid(const struct doctor_trial *t, uint8_t out[16]);
+
+/* Flags or provider, where the configuration says `late`. */
+void doctor_trial_flags(struct doctor_trial *t);
+
 /* Whether the system takes a group mask of so many bytes, at most 32. Errors: those of the call */
 NODISCARD enum err doctor_trial_mask(struct doctor_trial *t, unsigned bytes);
 
@@ -71,5 +84,21 @@ struct doctor_seen;
 /* doctor_try with this table of functions and so many children. */
 void doctor_try_with(struct doctor_seen *out, const struct etw_api *api, const char *dir,
                      unsigned children, int64_t patience_ns);
+
+/* A child that does nothing, with our mark in its command line. `wait`: it does not run before
+ * doctor_try_reap. */
+bool doctor_try_spawn(PROCESS_INFORMATION *out, unsigned number, bool wait);
+/* Lets it run, waits for its end, gives the cycles it took. */
+uint64_t doctor_try_reap(PROCESS_INFORMATION *p);
+
+/* A bulk table of the system. *status as the system says; NULL: not to be had; else mem_free. */
+uint8_t *doctor_try_table(ULONG class, size_t *n, ULONG *status);
+
+struct doctor_proof;
+
+/* The part of doctor_proof_try that needs sessions: with this table of functions, so many children
+ * at once. */
+void doctor_proof_sessions(struct doctor_proof *out, const struct etw_api *api,
+                           struct doctor_dump *dump, unsigned children, int64_t patience_ns);
 
 #endif

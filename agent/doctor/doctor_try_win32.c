@@ -24,28 +24,35 @@ typedef LONG(WINAPI *query_fn)(ULONG, void *, ULONG, ULONG *);
 
 /* -- tables of the system -- */
 
-/* mem_free. NULL: not to be had. */
-static uint8_t *table(ULONG class, size_t *n)
+uint8_t *doctor_try_table(ULONG class, size_t *n, ULONG *status)
 {
     FARPROC p = GetProcAddress(GetModuleHandleW(L"ntdll.dll"), "NtQuerySystemInformation");
-    LONG status = LENGTH_WRONG;
+    LONG code = LENGTH_WRONG;
     uint8_t *bytes = NULL;
     ULONG room = 1u << 17, got = 0;
     query_fn query;
 
     memcpy(&query, &p, sizeof query);
-    while (p && status == LENGTH_WRONG && room <= TABLE_MAX) {
+    while (p && code == LENGTH_WRONG && room <= TABLE_MAX) {
         mem_free(bytes);
         room *= 2;
         bytes = mem_alloc(room);
-        status = bytes ? query(class, bytes, room, &got) : -1;
+        code = bytes ? query(class, bytes, room, &got) : -1;
     }
     *n = got < room ? got : room;
-    if (status != 0) {
+    *status = (ULONG)code;
+    if (code != 0) {
         mem_free(bytes);
         return NULL;
     }
     return bytes;
+}
+
+static uint8_t *table(ULONG class, size_t *n)
+{
+    ULONG status;
+
+    return doctor_try_table(class, n, &status);
 }
 
 static bool read_table(struct doctor_table *out)
@@ -145,7 +152,7 @@ static void try_names(struct doctor_seen *out, const char *dir)
 
 /* -- children -- */
 
-static bool spawn(PROCESS_INFORMATION *out, unsigned number)
+bool doctor_try_spawn(PROCESS_INFORMATION *out, unsigned number, bool wait)
 {
     STARTUPINFOW how = {.cb = sizeof how};
     WCHAR exe[PATH_UNITS], line[128];
@@ -156,15 +163,15 @@ static bool spawn(PROCESS_INFORMATION *out, unsigned number)
     }
     wcscat_s(exe, PATH_UNITS, L"\\cmd.exe");
     (void)swprintf(line, 128, L"cmd.exe /d /c rem %hs-%u", TRIAL_MARK, number);
-    return CreateProcessW(exe, line, NULL, NULL, FALSE, CREATE_SUSPENDED | DETACHED_PROCESS, NULL,
-                          NULL, &how, out);
+    return CreateProcessW(exe, line, NULL, NULL, FALSE,
+                          DETACHED_PROCESS | (wait ? CREATE_SUSPENDED : 0), NULL, NULL, &how, out);
 }
 
-static uint64_t let_run(PROCESS_INFORMATION *p)
+uint64_t doctor_try_reap(PROCESS_INFORMATION *p)
 {
     ULONG64 cycles = 0;
 
-    ResumeThread(p->hThread);
+    ResumeThread(p->hThread); /* of one that runs: nothing happens */
     if (WaitForSingleObject(p->hProcess, CHILD_MS) != WAIT_OBJECT_0) {
         TerminateProcess(p->hProcess, 1); /* ours; it should have ended long ago */
     }
@@ -181,9 +188,9 @@ static unsigned run_children(unsigned n)
     for (unsigned i = 0; i < n; i++) {
         PROCESS_INFORMATION p;
 
-        if (spawn(&p, i)) {
+        if (doctor_try_spawn(&p, i, false)) {
             started++;
-            (void)let_run(&p);
+            (void)doctor_try_reap(&p);
         }
     }
     return started;
@@ -323,13 +330,13 @@ static void try_manifest(struct doctor_seen *out, const struct etw_api *api, int
     if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
-    if (spawn(&p, 0)) {
+    if (doctor_try_spawn(&p, 0, true)) {
         t->seen.watched = p.dwProcessId; /* before anybody reads */
         if (doctor_trial_read(t) == ERR_OK) {
-            out->end_known = let_run(&p);
+            out->end_known = doctor_try_reap(&p);
             doctor_trial_wait(t, &t->stops, 1, patience_ns);
         } else {
-            (void)let_run(&p);
+            (void)doctor_try_reap(&p);
         }
     }
     doctor_trial_end(t);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "agent/doctor/doctor.h"
+#include "agent/doctor/doctor_dump.h"
 #include "agent/doctor/doctor_facts.h"
+#include "agent/doctor/doctor_proof.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/event.h" /* before the names of windows.h */
 #include "agent/source/windows/etw_api.h"
@@ -370,6 +372,26 @@ void doctor_host(struct doctor *d)
     check_tables(d);
 }
 
+static void prove(struct doctor *d)
+{
+    struct doctor_proof *proof = mem_zalloc(sizeof *proof);
+    struct doctor_dump *dump = NULL;
+    struct errmsg why = {""};
+    enum err e = d->dump ? doctor_dump_open(&dump, d->dump, d->anonymous, &why) : ERR_OK;
+
+    if (proof) {
+        doctor_proof_try(proof, d->conf->state_dir, dump, PATIENCE_NS);
+        doctor_proof_tell(d, proof);
+    }
+    e = e ? e : doctor_dump_close(dump, &why);
+    if (d->dump) {
+        check_result_report(d->all, "fact.dump", e ? CHECK_RESULT_FAILED : CHECK_RESULT_OK, "",
+                            e ? "%s" : "tables, records and calls are in %s",
+                            e ? why.text : d->dump);
+    }
+    mem_free(proof);
+}
+
 void doctor_host_facts(struct doctor *d)
 {
     struct doctor_seen seen;
@@ -383,6 +405,7 @@ void doctor_host_facts(struct doctor *d)
     }
     doctor_try(&seen, d->conf->state_dir, PATIENCE_NS);
     doctor_facts_tell(d, &seen);
+    prove(d);
 }
 
 /* -- sessions left behind -- */

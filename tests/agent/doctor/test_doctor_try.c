@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doctor/doctor_dump.h"
 #include "agent/doctor/doctor_facts.h"
+#include "agent/doctor/doctor_proof.h"
 #include "agent/doctor/doctor_trial_win32.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -94,6 +96,67 @@ static void loss_on_purpose_is_read_from_both_places(void **state)
     assert_int_equal(seen.kp_start, -1);
 }
 
+/* The double knows neither real children nor most flags: what can be asked of it is answered, and
+ * no session stays. */
+static void the_first_run_is_tried_with_sessions_of_its_own(void **state)
+{
+    struct etwreplay_script script = {.flags_refused = 0x100};
+    struct doctor_proof *proof = mem_zalloc(sizeof *proof);
+    struct doctor_dump *dump;
+    char *path;
+
+    assert_non_null(proof);
+    assert_ok(doctor_dump_open(&dump, dir, true, NULL));
+    doctor_proof_sessions(proof, etwreplay_begin(&script), dump, 1, PATIENCE_NS);
+    assert_ok(doctor_dump_close(dump, NULL));
+    assert_true(proof->sessions);
+    assert_true(proof->guid_query && proof->guid_list);
+    assert_true(proof->updated);
+    assert_int_equal(proof->buffers_got, proof->buffers_asked);
+    assert_int_equal(proof->mode_got, proof->mode_asked);
+    for (size_t i = 0; i < DOCTOR_PROOF_FLAGS; i++) {
+        assert_true(proof->flags[i].tried);
+        assert_int_equal(proof->flags[i].taken, proof->flags[i].flag != 0x100);
+    }
+    for (size_t i = 0; i < DOCTOR_PROOF_BURSTS; i++) {
+        assert_int_equal(proof->bursts[i].started, 4);
+        assert_int_equal(proof->bursts[i].seen, 0);
+    }
+    assert_true(proof->with_reader.tried && proof->without_reader.tried);
+    assert_int_equal(proof->children, 1);
+    assert_int_equal(proof->both, 0);
+    path = os_path_join(dir, "calls.jsonl");
+    assert_true(os_exists(path));
+    mem_free(path);
+    mem_free(proof);
+    assert_false(etwreplay_exists("procfleet-doctor"));
+    assert_false(etwreplay_exists("procfleet-doctor-kp"));
+}
+
+static void what_needs_no_session_is_proven_on_this_system(void **state)
+{
+    struct doctor_proof *proof = mem_zalloc(sizeof *proof);
+    struct doctor_dump *dump;
+    char *path;
+
+    assert_non_null(proof);
+    assert_ok(doctor_dump_open(&dump, dir, false, NULL));
+    doctor_proof_host(proof, dir, dump, PATIENCE_NS);
+    assert_ok(doctor_dump_close(dump, NULL));
+    assert_true(proof->account && proof->user[0]);
+    assert_int_equal(proof->tables[0].status, 0);
+    assert_true(proof->tables[0].processes > 0);
+    assert_int_equal(proof->timers[2].took.n, 40);
+    assert_true(proof->timers[2].took.least >= 9 * CLK_MS);
+    assert_int_equal(proof->renames, 200);
+    assert_int_equal(proof->renames_failed, 0);
+    assert_true(proof->drift_over_ns >= 4 * PATIENCE_NS);
+    path = os_path_join(dir, "class-5.bin");
+    assert_true(os_exists(path));
+    mem_free(path);
+    mem_free(proof);
+}
+
 static void a_trial_survives_every_failing_allocation(void **state)
 {
     struct etwreplay_script script = {0};
@@ -130,6 +193,8 @@ int main(void)
         cmocka_unit_test(what_needs_no_session_is_measured_on_this_system),
         cmocka_unit_test(a_recorded_host_tells_its_rundown_and_versions),
         cmocka_unit_test(loss_on_purpose_is_read_from_both_places),
+        cmocka_unit_test(the_first_run_is_tried_with_sessions_of_its_own),
+        cmocka_unit_test(what_needs_no_session_is_proven_on_this_system),
         cmocka_unit_test(a_trial_survives_every_failing_allocation),
     };
 
