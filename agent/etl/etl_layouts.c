@@ -1,17 +1,25 @@
 /* `etl layouts`: what the decoder knows: of each class or provider and each opcode or id, by
  * version, the fields with their types and widths. It is read from the tables that decode, so it
- * cannot differ from what they do. */
+ * cannot differ from what they do: those of kernel records, and the schemas of providers that the
+ * program brings along. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/decode/layout_more.h"
+#include "agent/decode/schema/schema.h"
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
+#include "agent/etl/schema/etl_known.h"
 #include "common/base/glob.h"
+#include "common/base/mem.h"
+#include "common/base/vec.h"
 
-#define VERSIONS    256
-#define FIELDS_TEXT (64u << 10)
+#define VERSIONS     256
+#define FIELDS_TEXT  (64u << 10)
+#define SCHEMA_BYTES (8u << 20) /* of one provider */
 
-enum { WIDTH_POINTER = -1, WIDTH_STRING = -2, WIDTH_SID = -3, WIDTH_REST = -4, WIDTH_UNITS = -5 };
+enum { WIDTH_POINTER = -1, WIDTH_STRING = -2, WIDTH_SID = -3, WIDTH_REST = -4 };
+enum { WIDTH_UNITS = -5, WIDTH_COUNTED = -6 }; /* of 16 bits; as a field or number says */
 
 /* Of each type: how it is called, and its bytes. */
 static const struct {
@@ -114,21 +122,25 @@ static void put_type(struct buf *b, const struct layout_field *f)
     }
 }
 
-static void put_width(struct jsonw *j, const struct layout_field *f)
+static void width_json(struct jsonw *j, int width)
 {
-    static const char *const words[] = {"", "pointer", "string", "sid", "rest"};
-    int width = types[f->type].width;
-    unsigned n = f->n ? f->n : 1;
+    static const char *const words[] = {"", "pointer", "string", "sid", "rest", "", "counted"};
 
-    if (f->n == LAYOUT_TO_END) {
-        jsonw_text(j, "width", str_make("rest"));
-    } else if (width == WIDTH_UNITS) {
-        jsonw_uint(j, "width", 2 * (uint64_t)n);
-    } else if (width >= 0) {
-        jsonw_uint(j, "width", (uint64_t)width * n);
+    if (width >= 0) {
+        jsonw_uint(j, "width", (uint64_t)width);
     } else {
         jsonw_text(j, "width", str_make(words[-width]));
     }
+}
+
+static void put_width(struct jsonw *j, const struct layout_field *f)
+{
+    int width = types[f->type].width, n = f->n ? f->n : 1;
+
+    width_json(j, f->n == LAYOUT_TO_END  ? WIDTH_REST
+                  : width == WIDTH_UNITS ? 2 * n
+                  : width > 0            ? width * n
+                                         : width);
 }
 
 static void field_json(struct etl_layouts *l, const struct layout_field *f)
@@ -147,35 +159,67 @@ static void field_json(struct etl_layouts *l, const struct layout_field *f)
     jsonw_end(j);
 }
 
-static void row_json(struct etl_layouts *l, const struct etl_layouts_row *r)
+/* What a row says beside its fields. */
+struct head {
+    struct str class, name;
+    const uint8_t *guid;
+    bool manifest, counted;
+    uint16_t number;
+    unsigned first, last;
+};
+
+static struct head head_of(const struct etl_layouts_row *r)
+{
+    return (struct head){.class = str_make(r->class->name),
+                         .name = str_make(r->layout->name),
+                         .guid = r->class->guid,
+                         .manifest = r->class->form == RAW_MANIFEST,
+                         .counted = r->event,
+                         .number = r->layout->opcode,
+                         .first = r->first,
+                         .last = r->last};
+}
+
+static void head_json(struct etl_layouts *l, const struct head *h)
 {
     struct jsonw *j = &l->json;
-    bool manifest = r->class->form == RAW_MANIFEST;
     char guid[UUID_TEXT];
 
     jsonw_object(j, NULL);
-    jsonw_text(j, manifest ? "provider" : "class", str_make(r->class->name));
-    jsonw_text(j, "guid", str_make(etl_kinds_guid(guid, r->class->guid)));
-    jsonw_uint(j, manifest ? "id" : "opcode", r->layout->opcode);
-    jsonw_uint(j, "first_version", r->first);
-    if (r->last < VERSIONS - 1) {
-        jsonw_uint(j, "last_version", r->last);
+    jsonw_text(j, h->manifest ? "provider" : "class", h->class);
+    jsonw_text(j, "guid", str_make(etl_kinds_guid(guid, h->guid)));
+    jsonw_uint(j, h->manifest ? "id" : "opcode", h->number);
+    jsonw_uint(j, "first_version", h->first);
+    if (h->last < VERSIONS - 1) {
+        jsonw_uint(j, "last_version", h->last);
     } else {
         jsonw_null(j, "last_version");
     }
-    jsonw_text(j, "name", str_make(r->layout->name));
-    jsonw_bool(j, "counted", r->event);
+    jsonw_text(j, "name", h->name);
+    jsonw_bool(j, "counted", h->counted);
     jsonw_array(j, "fields");
+}
+
+static void json_end(struct etl_layouts *l)
+{
+    jsonw_end(&l->json);
+    jsonw_end(&l->json);
+    if (l->job->format == TABLE_AS_JSONL) {
+        fputs("\n", l->job->out);
+    }
+}
+
+static void row_json(struct etl_layouts *l, const struct etl_layouts_row *r)
+{
+    struct head head = head_of(r);
+
+    head_json(l, &head);
     for (const struct layout_field *f = r->layout->fields; f->name; f++) {
         if (field_of(f, r->first)) {
             field_json(l, f);
         }
     }
-    jsonw_end(j);
-    jsonw_end(j);
-    if (l->job->format == TABLE_AS_JSONL) {
-        fputs("\n", l->job->out);
-    }
+    json_end(l);
 }
 
 /* "ProcessId u32, ImageFileName astring" */
@@ -202,22 +246,226 @@ static const struct table_column columns[COLUMNS] = {
     [COUNTED] = {"counted", "COUNTED", TABLE_FLAG}, [FIELDS] = {"fields", "FIELDS", TABLE_TEXT},
 };
 
-static enum err row_table(struct etl_layouts *l, const struct etl_layouts_row *r)
+/* The fields are in l->text. */
+static enum err head_table(struct etl_layouts *l, const struct head *h)
 {
     struct table_cell cells[COLUMNS];
     char guid[UUID_TEXT];
 
-    buf_reset(&l->text);
-    put_fields(&l->text, r->layout, r->first);
-    cells[CLASS] = table_string(str_make(r->class->name));
-    cells[GUID] = table_string(str_make(etl_kinds_guid(guid, r->class->guid)));
-    cells[NUMBER] = table_number(true, r->layout->opcode);
-    cells[FIRST] = table_number(true, r->first);
-    cells[LAST] = table_number(r->last < VERSIONS - 1, r->last);
-    cells[NAME] = table_string(str_make(r->layout->name));
-    cells[COUNTED] = table_number(r->event, r->event);
+    cells[CLASS] = table_string(h->class);
+    cells[GUID] = table_string(str_make(etl_kinds_guid(guid, h->guid)));
+    cells[NUMBER] = table_number(true, h->number);
+    cells[FIRST] = table_number(true, h->first);
+    cells[LAST] = table_number(h->last < VERSIONS - 1, h->last);
+    cells[NAME] = table_string(h->name);
+    cells[COUNTED] = table_number(h->counted, h->counted);
     cells[FIELDS] = table_string((struct str){(const char *)l->text.p, l->text.n});
     return table_row(l->sheet, cells);
+}
+
+static enum err row_table(struct etl_layouts *l, const struct etl_layouts_row *r)
+{
+    struct head head = head_of(r);
+
+    buf_reset(&l->text);
+    put_fields(&l->text, r->layout, r->first);
+    return head_table(l, &head);
+}
+
+/* -- schemas -- */
+
+/* Of each way a field is stored: how it is called, and its bytes. */
+static const struct {
+    const char *name;
+    int width;
+} stored[] = {
+    [SCHEMA_NULL] = {"nothing", 0},
+    [SCHEMA_UTF16] = {"wstring", WIDTH_STRING},
+    [SCHEMA_8BIT] = {"astring", WIDTH_STRING},
+    [SCHEMA_I8] = {"i8", 1},
+    [SCHEMA_U8] = {"u8", 1},
+    [SCHEMA_I16] = {"i16", 2},
+    [SCHEMA_U16] = {"u16", 2},
+    [SCHEMA_I32] = {"i32", 4},
+    [SCHEMA_U32] = {"u32", 4},
+    [SCHEMA_I64] = {"i64", 8},
+    [SCHEMA_U64] = {"u64", 8},
+    [SCHEMA_F32] = {"f32", 4},
+    [SCHEMA_F64] = {"f64", 8},
+    [SCHEMA_BOOL32] = {"bool32", 4},
+    [SCHEMA_BINARY] = {"binary", WIDTH_COUNTED},
+    [SCHEMA_GUID] = {"guid", 16},
+    [SCHEMA_POINTER] = {"pointer", WIDTH_POINTER},
+    [SCHEMA_FILETIME] = {"filetime", 8},
+    [SCHEMA_SYSTEMTIME] = {"systemtime", 16},
+    [SCHEMA_SID] = {"sid", WIDTH_SID},
+    [SCHEMA_HEX32] = {"hex32", 4},
+    [SCHEMA_HEX64] = {"hex64", 8},
+    [SCHEMA_COUNTED_UTF16] = {"wstring", WIDTH_COUNTED},
+    [SCHEMA_COUNTED_8BIT] = {"astring", WIDTH_COUNTED},
+    [SCHEMA_STRUCT] = {"struct", WIDTH_REST},
+    [SCHEMA_COUNTED_BINARY] = {"binary", WIDTH_COUNTED},
+};
+
+#define STORED (sizeof stored / sizeof *stored)
+
+static const char *stored_name(const struct schema_field *f)
+{
+    switch (f->out) {
+    case SCHEMA_AS_PORT:
+        return "port";
+    case SCHEMA_AS_IP4:
+        return "ip4";
+    case SCHEMA_AS_IP6:
+        return "ip6";
+    default:
+        break;
+    }
+    return f->in == SCHEMA_SIZE_T ? "size" : f->in < STORED ? stored[f->in].name : "binary";
+}
+
+static int stored_width(const struct schema_field *f)
+{
+    if (f->count_by != SCHEMA_BY_NOTHING) {
+        return WIDTH_COUNTED;
+    }
+    if (f->out == SCHEMA_AS_IP6) {
+        return 16;
+    }
+    if (f->length_by != SCHEMA_BY_NOTHING) {
+        return WIDTH_COUNTED;
+    }
+    return f->in == SCHEMA_SIZE_T ? WIDTH_POINTER
+           : f->in < STORED       ? stored[f->in].width
+                                  : WIDTH_COUNTED;
+}
+
+static void schema_by(struct jsonw *j, const char *key, const struct schema_event *ev, unsigned by,
+                      unsigned n)
+{
+    if (by == SCHEMA_BY_FIELD && n < ev->n_fields) {
+        jsonw_text(j, key, ev->fields[n].name);
+    } else if (by == SCHEMA_BY_CONST) {
+        jsonw_uint(j, key, n);
+    }
+}
+
+static void schema_field_begin(struct jsonw *j, const struct schema_event *ev,
+                               const struct schema_field *f)
+{
+    jsonw_object(j, NULL);
+    jsonw_text(j, "name", f->name);
+    jsonw_text(j, "type", str_make(stored_name(f)));
+    width_json(j, stored_width(f));
+    schema_by(j, "count", ev, f->count_by, f->count);
+    schema_by(j, "length", ev, f->length_by, f->length);
+}
+
+/* The members of a struct stand in it; of one within it, only that it is there. */
+static void schema_field_json(struct jsonw *j, const struct schema_event *ev,
+                              const struct schema_field *f)
+{
+    schema_field_begin(j, ev, f);
+    if (f->in == SCHEMA_STRUCT) {
+        jsonw_array(j, "fields");
+        for (uint16_t i = f->first; i < ev->n_fields; i = ev->fields[i].next) {
+            schema_field_begin(j, ev, &ev->fields[i]);
+            jsonw_end(j);
+        }
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void schema_field_text(struct buf *b, const struct schema_field *f)
+{
+    buf_put_str(b, b->n ? ", " : "");
+    buf_put(b, f->name.p, f->name.n);
+    buf_printf(b, " %s%s", stored_name(f), f->count_by != SCHEMA_BY_NOTHING ? "[]" : "");
+}
+
+struct events { /* of one provider */
+    const struct schema_event **all;
+    size_t n, cap;
+    enum err failed;
+};
+
+static void events_add(void *ctx, const struct schema_event *ev)
+{
+    struct events *e = ctx;
+
+    if (VEC_ROOM(&e->all, &e->cap, e->n + 1, SCHEMA_ITEMS_MAX) != ERR_OK) {
+        e->failed = ERR_NOMEM;
+        return;
+    }
+    e->all[e->n++] = ev;
+}
+
+static int events_by_number(const void *pa, const void *pb)
+{
+    const struct schema_event *a = *(const struct schema_event *const *)pa;
+    const struct schema_event *b = *(const struct schema_event *const *)pb;
+
+    return a->number != b->number ? (a->number > b->number) - (a->number < b->number)
+                                  : (a->version > b->version) - (a->version < b->version);
+}
+
+static enum err schema_row(struct etl_layouts *l, const struct schema_event *ev)
+{
+    struct head head = {.class = ev->provider,
+                        .name = ev->name,
+                        .guid = ev->guid,
+                        .manifest = ev->form == RAW_MANIFEST,
+                        .number = ev->number,
+                        .first = ev->version,
+                        .last = ev->version};
+
+    if ((l->class.n && !glob_match(l->class, ev->provider)) ||
+        (l->name.n && !glob_match(l->name, ev->name))) {
+        return ERR_OK;
+    }
+    l->shown++;
+    buf_reset(&l->text);
+    if (!l->sheet) {
+        head_json(l, &head);
+    }
+    for (uint16_t i = 0; i < ev->n_fields; i = ev->fields[i].next) {
+        if (l->sheet) {
+            schema_field_text(&l->text, &ev->fields[i]);
+        } else {
+            schema_field_json(&l->json, ev, &ev->fields[i]);
+        }
+    }
+    if (l->sheet) {
+        return head_table(l, &head);
+    }
+    json_end(l);
+    return ERR_OK;
+}
+
+static enum err rows_provider(struct etl_layouts *l, const uint8_t guid[16])
+{
+    struct events events = {.failed = ERR_OK};
+    struct schema *s;
+    enum err e = schema_create(&s, SCHEMA_BYTES);
+
+    if (e) {
+        return e;
+    }
+    e = etl_known_put(s, guid);
+    if (!e) {
+        schema_each_event(s, events_add, &events);
+        e = events.failed;
+    }
+    if (!e && events.n) {
+        qsort(events.all, events.n, sizeof *events.all, events_by_number);
+    }
+    for (size_t i = 0; i < events.n && !e && etl_job_out_ok(l->job); i++) {
+        e = schema_row(l, events.all[i]);
+    }
+    mem_free(events.all);
+    schema_destroy(s);
+    return e;
 }
 
 /* -- all rows -- */
@@ -275,6 +523,7 @@ static enum err rows_class(struct etl_layouts *l, const struct decode_class *cla
 
 static enum err rows_all(struct etl_layouts *l)
 {
+    uint8_t guid[16];
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < decode_classes_n && !e; i++) {
@@ -282,6 +531,9 @@ static enum err rows_all(struct etl_layouts *l)
     }
     for (size_t i = 0; layout_more_class(i) && !e; i++) {
         e = rows_class(l, layout_more_class(i));
+    }
+    for (size_t i = 0; etl_known_provider(i, guid) && !e; i++) {
+        e = rows_provider(l, guid);
     }
     return e;
 }

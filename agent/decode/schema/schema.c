@@ -213,6 +213,18 @@ const struct schema_event *schema_find_event(const struct schema *s, const struc
     return it ? &it->u.event : NULL;
 }
 
+void schema_each_event(const struct schema *s,
+                       void (*each)(void *ctx, const struct schema_event *ev), void *ctx)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        const struct item *it = s->slots[i];
+
+        if (it && it->kind == ITEM_EVENT) {
+            each(ctx, &it->u.event);
+        }
+    }
+}
+
 const struct schema_map *schema_find_map(const struct schema *s, const uint8_t guid[16],
                                          struct str name)
 {

@@ -144,6 +144,10 @@ const struct schema_map *schema_find_map(const struct schema *s, const uint8_t g
                                          struct str name);
 struct str schema_find_provider(const struct schema *s, const uint8_t guid[16]);
 
+/* Every event, in no order. */
+void schema_each_event(const struct schema *s,
+                       void (*each)(void *ctx, const struct schema_event *ev), void *ctx);
+
 /* Of a TDH_OUTTYPE_* number. */
 uint8_t schema_out_of_tdh(unsigned type);
 

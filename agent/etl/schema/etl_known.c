@@ -195,6 +195,31 @@ enum err etl_known_put(struct schema *s, const uint8_t guid[16])
     return e;
 }
 
+bool etl_known_provider(size_t i, uint8_t guid[16])
+{
+    static const uint8_t to[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    char text[UUID_TEXT];
+    const char *p = etl_known_text;
+    struct uuid u;
+
+    for (; i > 0 && p; i--) {
+        p = strstr(p, "\nP\t");
+        p = p ? p + 1 : NULL;
+    }
+    if (!p) {
+        return false;
+    }
+    memcpy(text, p + 2, UUID_TEXT - 1);
+    text[UUID_TEXT - 1] = 0;
+    if (uuid_parse(&u, text) != ERR_OK) {
+        return false;
+    }
+    for (size_t k = 0; k < 16; k++) {
+        guid[to[k]] = u.b[k];
+    }
+    return true;
+}
+
 struct str etl_known_name(const uint8_t guid[16])
 {
     char text[UUID_TEXT];

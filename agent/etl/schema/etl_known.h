@@ -11,6 +11,9 @@
  * is not among the tables), ERR_FULL, ERR_NOMEM */
 NODISCARD enum err etl_known_put(struct schema *s, const uint8_t guid[16]);
 
+/* The i-th provider that has events here; false behind the last. */
+bool etl_known_provider(size_t i, uint8_t guid[16]);
+
 /* Its name, of the list; empty when it is not there. Valid for good. */
 struct str etl_known_name(const uint8_t guid[16]);
 

@@ -15,12 +15,7 @@ NEWEST = 255  # versions are a byte
 
 # Rows of layouts.json that stand for a class or provider which no table reads.
 NOT_READ = "its records are shown as header and bytes, or by the schema that a recording brings along"
-PROVIDERS_NOT_READ = {
-    "Microsoft-Windows-DNS-Client", "Microsoft-Windows-DXGI", "Microsoft-Windows-DotNETRuntime", "Microsoft-Windows-Dwm-Core",
-    "Microsoft-Windows-DxgKrnl", "Microsoft-Windows-HttpService", "Microsoft-Windows-Kernel-File",
-    "Microsoft-Windows-Kernel-Network", "Microsoft-Windows-Kernel-Registry", "Microsoft-Windows-NDIS-PacketCapture",
-    "Microsoft-Windows-PktMon", "Microsoft-Windows-TCPIP",
-}
+PROVIDERS_NOT_READ = {"Microsoft-Windows-DXGI", "Microsoft-Windows-Dwm-Core", "Microsoft-Windows-DxgKrnl"}
 
 # Names that are kept where classes or versions call the same field otherwise: class, ours, theirs, why.
 NAMES = [
@@ -33,6 +28,10 @@ NAMES = [
     ("Thread", "TThreadId", "ThreadId", "the name of the other records of threads"),
     ("*-Kernel-Process", "Mitigations", "SecurityMitigations", "the name of the record's own field group"),
     ("*-Kernel-Process", "ContainerID", "JobID", "Windows 10 1507 and 1511 called the two so"),
+    ("Microsoft-Windows-TCPIP", "OldTcbKillRate", "OldTcbAbortionRate", "builds up to 18363 called it so"),
+    ("Microsoft-Windows-TCPIP", "NewTcbKillRate", "NewTcbAbortionRate", "builds up to 18363 called it so"),
+    ("Microsoft-Windows-TCPIP", "TcbKillRate", "TcbAbortionRate", "builds up to 18363 called it so"),
+    ("Microsoft-Windows-PktMon", "PktCount", "PktNumber", "builds up to 18363 called it so"),
     ("*-Kernel-Process", "JobID", "JobHandle", "Windows 10 1507 and 1511 called the two so"),
 ]
 
@@ -47,6 +46,9 @@ DIFFERENT = [
     ("PerfInfo", 34, (0,), "what pads the text is no value"),
     ("Thread", 67, (2,), "u16, u16 became one u32 in Windows 10 1607: the same four bytes"),
     ("PageFault", 100, (2, 3), "behind the described fields stand the ranges, as pairs of address and size"),
+    ("Microsoft-Windows-Kernel-Network", (10, 12, 13, 15, 16, 18, 26, 28, 29, 31, 32, 34, 42, 58), (0,),
+     "the manifest's connid has four bytes, in recordings of 64-bit systems it is as wide as a pointer"),
+    ("Microsoft-Windows-TCPIP", (1145, 1146, 1147, 1226, 1326), (0,), "grown without a new number: the newest build's is read"),
     ("PerfInfo", 122, (2,), "16 or 17 registers with one number of version: a list of as many as there are"),
 ]
 
@@ -79,6 +81,13 @@ UNLISTED = [
     ("Object", (32, 33, 34, 36, 37, 38, 39), (2, 3), DUMP),
     ("FileIo", tuple(range(96, 102)), (3,), DUMP),
     ("Registry", (36, 37, 38, 39, 40, 48), (2,), DUMP),
+    ("Microsoft-Windows-DotNETRuntime*", None, None, "the manifest of the CLR's own providers (PerfView) is the witness"),
+    ("Microsoft-Windows-HttpService", None, None, "the manifest of Windows 7 is the witness"),
+    ("Microsoft-Windows-Kernel-Network", None, None, "its manifest is the witness"),
+    ("Microsoft-Windows-PowerShell", None, None, "its manifest is the witness"),
+    ("Microsoft-Windows-WinRM", None, None, "its manifest is the witness"),
+    ("Microsoft-Windows-Kernel-Disk", None, None, DUMP),
+    ("Microsoft-Windows-RPC", None, None, DUMP),
     ("ImageID", (0, 32, 36, 37, 38, 40, 64), (0,), "written by the tool that merges recordings; recordings have them"),
     ("SysConfig", tuple(range(32, 38)), (0,), "written by the tool that merges recordings; recordings have them"),
 ]
@@ -133,7 +142,8 @@ class Compare:
         name = row.get("class") or row.get("provider")
         for i, line in enumerate(table):
             numbers = line[1] if isinstance(line[1], tuple) else (line[1],)
-            if fnmatch.fnmatch(name, line[0]) and number_of(row) in numbers and (version is None or version in line[2]):
+            if fnmatch.fnmatch(name, line[0]) and (line[1] is None or (
+                    number_of(row) in numbers and (version is None or version in line[2]))):
                 self.used.add((kind, i))
                 return True
         return False
