@@ -13,13 +13,17 @@
 #define NAME_UNITS 1024
 #define ITEMS_MAX  32
 #define PATIENCE_S 60
+#define READER_S   2 /* so long nothing is turned on, if nobody reads it */
+#define MASKS_MAX  16
+#define BUFFER_NS  (10 * CLK_MS)
 #define ROOM       ((size_t)64 << 10)
 
 struct slot {
     WCHAR name[NAME_UNITS];
     GUID guid;
     ULONG mode, written, events_lost, buffers_lost, max_buffers, flags;
-    unsigned lives, enabled;
+    unsigned lives, enabled, readers;
+    uint32_t timer;     /* as the session says */
     int64_t started_ns; /* the life under way */
     bool exists, told_all;
 };
@@ -46,12 +50,15 @@ static struct {
     size_t n_consumers;
     unsigned calls[REPLAY_CALLS];
     uint32_t flags, max_buffers, interval;
-    unsigned stacks, filter_ids;
-    bool opened; /* some trace could be */
+    unsigned stacks, filter_ids, unread, n_masks;
+    uint32_t masks[MASKS_MAX]; /* of flags, in the order in which they were set */
+    int priority;              /* of the last reader */
+    bool opened;               /* some trace could be */
     unsigned told_sessions;
     uint64_t told;
     bool resumed;
-    int64_t ticks, utc_ns, after_ns; /* of the recording's first record; clock ahead of it */
+    int64_t ticks, utc_ns, after_ns; /* of the recording's first record; clock ahead of it, */
+    int64_t set_ns;                  /* and set by so much */
     uint64_t frequency;
 } replay;
 
@@ -106,7 +113,11 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
     ULONG code;
 
     lock();
+    MUST(p->LogFileNameOffset == 0); /* there is no file */
     code = fault(REPLAY_START);
+    if (!code && replay.script.whole_seconds && (p->LogFileMode & EVENT_TRACE_USE_MS_FLUSH_TIMER)) {
+        code = ERROR_INVALID_PARAMETER;
+    }
     s = code ? NULL : find(name);
     if (s) {
         code = ERROR_ALREADY_EXISTS;
@@ -120,6 +131,7 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
     if (!code) {
         s->guid = p->Wnode.Guid;
         s->mode = p->LogFileMode;
+        s->timer = p->FlushTimer;
         s->max_buffers = replay.max_buffers = p->MaximumBuffers;
         s->events_lost = s->buffers_lost = s->written = 0;
         s->flags = s->enabled = 0;
@@ -168,6 +180,7 @@ static ULONG WINAPI replay_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE
         if (what == EVENT_TRACE_CONTROL_UPDATE) {
             s->max_buffers = replay.max_buffers = p->MaximumBuffers;
             s->flags = p->EnableFlags;
+            s->timer = p->FlushTimer;
         }
         s->written += what == EVENT_TRACE_CONTROL_FLUSH && !replay.script.stuck;
         tell(s, p);
@@ -180,6 +193,30 @@ static ULONG WINAPI replay_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE
 static struct slot *slot_of(TRACEHANDLE h)
 {
     return h >= 1 && h <= SLOTS && replay.slots[h - 1].exists ? &replay.slots[h - 1] : NULL;
+}
+
+/* Locked. What is turned on while nobody reads fills the buffers of a real session. */
+static void await_reader(const struct slot *s)
+{
+    int64_t until_ns = os_mono_ns() + READER_S * CLK_S;
+
+    if (!replay.script.read_first) {
+        return;
+    }
+    while (s->readers == 0 && os_cond_wait_until(replay.news, until_ns) != ERR_TIMEOUT) {
+    }
+    replay.unread += s->readers == 0;
+}
+
+/* Locked. Nothing is recorded before it is turned on; then it comes. */
+static void await_flags(const struct consumer *c)
+{
+    const struct slot *s = c->slot;
+    int64_t until_ns = os_mono_ns() + READER_S * CLK_S;
+
+    while (replay.script.read_first && s->exists && !c->closed && !s->flags && !s->enabled &&
+           os_cond_wait_until(replay.news, until_ns) != ERR_TIMEOUT) {
+    }
 }
 
 /* Locked. */
@@ -196,9 +233,12 @@ static ULONG turn(struct slot *s, ULONG control, const ENABLE_TRACE_PARAMETERS *
     if (d) {
         const uint16_t *filter = (const uint16_t *)(uintptr_t)d->Ptr;
 
-        assert_int_equal(d->Type, EVENT_FILTER_TYPE_EVENT_ID);
+        MUST(d->Type == EVENT_FILTER_TYPE_EVENT_ID);
         replay.filter_ids = filter[1];
-        assert_int_equal(d->Size, 4 + 2 * replay.filter_ids);
+        MUST(d->Size == 4 + 2 * replay.filter_ids);
+    }
+    if (control == EVENT_CONTROL_CODE_ENABLE_PROVIDER) {
+        await_reader(s);
     }
     s->enabled += control == EVENT_CONTROL_CODE_ENABLE_PROVIDER;
     s->enabled -= control == EVENT_CONTROL_CODE_DISABLE_PROVIDER;
@@ -233,7 +273,13 @@ static ULONG set_flags(struct slot *s, const void *p, ULONG n)
     if (flags & replay.script.flags_refused) {
         return ERROR_INVALID_PARAMETER;
     }
+    if (flags) {
+        await_reader(s);
+    }
     s->flags = replay.flags = flags;
+    if (replay.n_masks < MASKS_MAX) {
+        replay.masks[replay.n_masks++] = flags;
+    }
     return ERROR_SUCCESS;
 }
 
@@ -247,7 +293,7 @@ static ULONG WINAPI replay_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *
     s = slot_of(h);
     if (code) {
     } else if (info == TraceSampledProfileIntervalInfo) {
-        assert_int_equal(h, 0); /* of the machine */
+        MUST(h == 0); /* of the machine */
         replay.interval = ((TRACE_PROFILE_INTERVAL *)p)->Interval;
     } else if (!s) {
         code = ERROR_WMI_INSTANCE_NOT_FOUND;
@@ -268,7 +314,7 @@ static ULONG WINAPI replay_query_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void
 
     (void)h;
     lock();
-    assert_true(replay.opened);
+    MUST(replay.opened);
     code = fault(REPLAY_QUERY_INFO);
     if (code) {
     } else if (info == TraceSampledProfileIntervalInfo && n == sizeof(TRACE_PROFILE_INTERVAL)) {
@@ -298,7 +344,7 @@ static ULONG WINAPI replay_list(EVENT_TRACE_PROPERTIES **out, ULONG max, ULONG *
         }
     }
     unlock();
-    return ERROR_SUCCESS;
+    return replay.script.more_sessions ? ERROR_MORE_DATA : ERROR_SUCCESS;
 }
 
 /* ---- records ---- */
@@ -389,9 +435,13 @@ static bool goes_on(struct consumer *c)
     return c->slot->exists && !c->closed && !c->ended;
 }
 
-/* Locked. Until the record is due, or nobody waits for it any more. */
+/* Locked. Until the record is due, or nobody waits for it any more. Then come those of the next
+ * moment with it, as a session's buffers do: a wait for each would last longer than they do. */
 static void wait_due(const struct consumer *c, int64_t due_ns)
 {
+    if (os_mono_ns() < due_ns) {
+        due_ns += BUFFER_NS;
+    }
     while (c->slot->exists && !c->closed && os_mono_ns() < due_ns &&
            os_cond_wait_until(replay.news, due_ns) != ERR_TIMEOUT) {
     }
@@ -406,21 +456,26 @@ static void deliver(void *ctx, const struct raw_event *recorded)
     bool lost, on;
 
     /* What ProcessTrace does not hand on: another pass's records, those without a name. */
-    if (raw->early || raw->header == 13 || (script->wants && !script->wants(c->name, raw))) {
+    if (raw->early || raw->header == 13) {
         return;
     }
     if (script->move && !script->move(&moved, c->room, c->slot->started_ns)) {
         return;
     }
-    lock();
     if (script->move) {
+        lock();
         wait_due(c, moved.mono_ns);
-        if (!c->slot->exists || c->closed) {
-            unlock();
+        on = c->slot->exists && !c->closed;
+        unlock();
+        if (!on) {
             c->file->ops->stop(c->file);
             return;
         }
     }
+    if (script->wants && !script->wants(c->name, raw)) { /* as it is turned on by now */
+        return;
+    }
+    lock();
     c->n++;
     c->slot->written++;
     lost = script->lose_every && c->n % script->lose_every == 0;
@@ -463,8 +518,8 @@ static void play(struct consumer *c)
         return;
     }
     c->room = replay.script.move ? mem_alloc(ROOM) : NULL;
-    assert_true(!replay.script.move || c->room);
-    assert_ok(etl_file_open(&c->file, &conf, sink, NULL));
+    MUST(!replay.script.move || c->room);
+    MUST(etl_file_open(&c->file, &conf, sink, NULL) == ERR_OK);
     err_ignore(c->file->ops->run(c->file));
     c->file->ops->close(c->file);
     mem_free(c->room);
@@ -509,6 +564,12 @@ static ULONG WINAPI replay_process(TRACEHANDLE *h, ULONG n, FILETIME *from, FILE
     if (!c || n != 1) {
         return ERROR_INVALID_HANDLE;
     }
+    lock();
+    c->slot->readers++;
+    os_cond_wake_all(replay.news);
+    replay.priority = GetThreadPriority(GetCurrentThread());
+    await_flags(c);
+    unlock();
     play(c);
     lock();
     if (!c->slot->told_all) {
@@ -519,6 +580,7 @@ static ULONG WINAPI replay_process(TRACEHANDLE *h, ULONG n, FILETIME *from, FILE
     while (c->slot->exists && !c->closed && !c->ended) {
         os_cond_wait(replay.news);
     }
+    c->slot->readers--;
     unlock();
     return c->code;
 }
@@ -543,7 +605,7 @@ static void replay_clock(int64_t *ticks, uint64_t *frequency, int64_t *utc_ns)
     lock();
     *frequency = replay.frequency;
     *ticks = replay.ticks + replay.after_ns / 1000 * (int64_t)replay.frequency / 1000000;
-    *utc_ns = replay.utc_ns + replay.after_ns;
+    *utc_ns = replay.utc_ns + replay.after_ns + replay.set_ns;
     unlock();
 }
 
@@ -574,10 +636,10 @@ static void read_clock(void)
     struct source_sink sink = {
         .ctx = &first, .raw = take_first, .fact = ignore_fact, .advance = ignore_time};
 
-    assert_ok(etl_file_open(&first.file, &conf, sink, NULL));
+    MUST(etl_file_open(&first.file, &conf, sink, NULL) == ERR_OK);
     err_ignore(first.file->ops->run(first.file));
     first.file->ops->close(first.file);
-    assert_true(first.any);
+    MUST(first.any);
 }
 
 const struct etw_api *etwreplay_begin(const struct etwreplay_script *script)
@@ -598,8 +660,8 @@ const struct etw_api *etwreplay_begin(const struct etwreplay_script *script)
     struct os_cond *news = replay.news;
 
     if (!mutex) {
-        assert_ok(os_mutex_create(&mutex));
-        assert_ok(os_cond_create(&news, mutex));
+        MUST(os_mutex_create(&mutex) == ERR_OK);
+        MUST(os_cond_create(&news, mutex) == ERR_OK);
     }
     memset(&replay, 0, sizeof replay);
     replay.lock = mutex;
@@ -621,9 +683,9 @@ void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel)
     WCHAR wide[NAME_UNITS];
     struct slot *s;
 
-    assert_true(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
+    MUST(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
     s = place(wide);
-    assert_non_null(s);
+    MUST(s != NULL);
     memcpy(&s->guid, guid, sizeof s->guid);
     s->mode = kernel ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0;
     s->exists = true;
@@ -635,7 +697,7 @@ static struct slot snapshot_of(const char *name)
     struct slot copy = {.exists = false};
     struct slot *s;
 
-    assert_true(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
+    MUST(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
     lock();
     s = find(wide);
     if (s) {
@@ -683,6 +745,37 @@ unsigned etwreplay_filter_ids(void)
 uint32_t etwreplay_interval(void)
 {
     return replay.interval;
+}
+
+void etwreplay_set_utc(int64_t by_ns)
+{
+    lock();
+    replay.set_ns += by_ns;
+    unlock();
+}
+
+unsigned etwreplay_unread(void)
+{
+    return replay.unread;
+}
+
+size_t etwreplay_masks(const uint32_t **masks)
+{
+    *masks = replay.masks;
+    return replay.n_masks;
+}
+
+int etwreplay_priority(void)
+{
+    return replay.priority;
+}
+
+uint32_t etwreplay_timer_of(const char *name, bool *in_ms)
+{
+    struct slot s = snapshot_of(name);
+
+    *in_ms = s.mode & EVENT_TRACE_USE_MS_FLUSH_TIMER;
+    return s.timer;
 }
 
 unsigned etwreplay_stacks(void)

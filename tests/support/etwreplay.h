@@ -39,6 +39,9 @@ struct etwreplay_script {
     struct etwreplay_fault faults[REPLAY_CALLS];
     uint32_t flags_refused; /* set_info with any of these fails with 87 */
     bool filters_refused;   /* enable with a filter fails with 87 */
+    bool read_first;        /* what is turned on must be read: etwreplay_unread */
+    bool whole_seconds;     /* start with a timer in ms fails with 87 */
+    bool more_sessions;     /* the list tells some and fails with 234 */
     bool stuck;             /* flushing writes nothing: the sessions have stopped delivering */
     /* Of the first life of each session: after so many records (0 = never) … */
     unsigned return_after; /* … process returns, the session stays */
@@ -61,12 +64,16 @@ void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel);
 
 bool etwreplay_exists(const char *name);
 unsigned etwreplay_calls(enum etwreplay_call call);
-uint32_t etwreplay_flags(void);                         /* on now, of the last one told */
-uint32_t etwreplay_flags_of(const char *name);          /* of this session; 0 if there is none */
-unsigned etwreplay_enabled(const char *name);           /* providers on, in this life */
-unsigned etwreplay_filter_ids(void);                    /* in the last filter of enable */
-uint32_t etwreplay_interval(void);                      /* of samples, 100 ns; 10000 at first */
-unsigned etwreplay_stacks(void);                        /* kinds of events with stacks */
+uint32_t etwreplay_flags(void);                 /* on now, of the last one told */
+uint32_t etwreplay_flags_of(const char *name);  /* of this session; 0 if there is none */
+unsigned etwreplay_enabled(const char *name);   /* providers on, in this life */
+unsigned etwreplay_filter_ids(void);            /* in the last filter of enable */
+uint32_t etwreplay_interval(void);              /* of samples, 100 ns; 10000 at first */
+unsigned etwreplay_stacks(void);                /* kinds of events with stacks */
+unsigned etwreplay_unread(void);                /* turned on while nobody read, for seconds */
+size_t etwreplay_masks(const uint32_t **masks); /* of flags, as they were set, the first 16 */
+int etwreplay_priority(void);                   /* of the thread that read last */
+uint32_t etwreplay_timer_of(const char *name, bool *in_ms);
 uint32_t etwreplay_max_buffers(void);                   /* as last told by start or update */
 void etwreplay_lost(uint32_t events, uint32_t buffers); /* all sessions: lost more */
 void etwreplay_resume(void);
@@ -76,5 +83,7 @@ bool etwreplay_wait_calls(enum etwreplay_call call, unsigned n);
 uint64_t etwreplay_told(void); /* records, all sessions */
 /* The clock of stamps goes this far ahead of the recording's start. */
 void etwreplay_clock(int64_t after_ns);
+/* Somebody sets the clock: UTC goes on from that much later, stamps are as before. */
+void etwreplay_set_utc(int64_t by_ns);
 
 #endif

@@ -299,14 +299,70 @@ def strict(host, rec):
     ensure("and it says who holds them", "they are held by: xperf" in agent.log(), agent.log())
 
 
+# -- a burst --
+
+STARTS, RESIDENTS, MS = (int(os.environ.get("PROCFLEET_FORKS_" + key, value))
+                         for key, value in (("STARTS", 4000), ("RESIDENTS", 1000), ("MS", 4000)))
+LOSE = 50  # each so manieth record
+
+
+def totals(job):
+    """What the end of that process says of it, see etl_forks.c."""
+    return {"cpu_cycles": 1000000 + 17 * job, "read_operations": 1000 + job % 1000, "write_operations": 1000 + job % 700,
+            "read_bytes": (1000 + job % 5000) * 1024, "write_bytes": (1000 + job % 3000) * 1024, "hard_faults": 1000 + job % 40}
+
+
+def forks(host):
+    """A thousand processes, thousands of starts in seconds, as a make does: nothing is lost, and what is lost is counted."""
+    rec = Recording("forks", 1, host.fleet.path("forks.etl"))
+    host.fleet.run("tests/etl_forks", rec.path, str(RESIDENTS), str(STARTS), str(MS))
+    rec.read()
+    whole = Agent(host, "forks", rec.script(), **BUSY)
+    lossy = Agent(host, "forks-lossy", rec.script(lose_every=LOSE), **BUSY)
+    for agent in (whole, lossy):
+        agent.runs()
+    over(host, [rec])
+    for agent in (whole, lossy):
+        agent.stop()
+    figures(whole, rec)
+    rows = [r for r in whole.ask("ps", "--all", "--idle") if r["name"] == "step.exe"]
+    jobs = {int(r["command_line"].split()[2]): r for r in rows}
+    check("forks: every one of them is there", sorted(jobs), list(range(STARTS)))
+    for metric in totals(0):
+        same("forks: %s at the end" % metric, {job: r.get(metric) for job, r in jobs.items()},
+             {job: totals(job)[metric] for job in range(STARTS)})
+    same("forks: exit codes", {job: r.get("exit_code") for job, r in jobs.items()}, {job: job % 256 for job in range(STARTS)})
+    ensure("forks: nothing is turned on before somebody reads", "unread=0" in whole.journal().splitlines()[-1], whole.journal())
+    check("forks: nothing is lost", (whole.state()["lost_events"], whole.state()["gaps"]), (0, 0))
+    losses(lossy, rec)
+
+
+KERNEL = ("3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c", "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c", "2cb15d1d-5fc1-11d2-abe1-00a0c911f518")
+SWITCH = 36  # nobody asks for these
+
+
+def losses(agent, rec):
+    """Of both sessions each so manieth record is lost."""
+    kernel = sum(r["count"] for r in rec.summary["by_event"] if r["provider"] in KERNEL and r["opcode"] != SWITCH)
+    starts_and_ends = 2 * STARTS
+    lost = kernel // LOSE + starts_and_ends // LOSE
+    check("%s: every lost event is counted" % agent.name, agent.losses()["etw.kernel_events"], lost)
+    check("%s: and the collector knows" % agent.name, agent.state()["lost_events"], lost)
+    told = Counter(e["kind"] for e in agent.events())
+    ensure("%s: no more starts and ends are missing than records" % agent.name,
+           STARTS - lost <= min(told["process_start"], told["process_stop"]) and max(told.values()) <= STARTS, told)
+
+
 needs()
 present = [r for r in (Recording(*r) for r in RECORDINGS) if os.path.exists(r.path)]
-scenes = sys.argv[1:] or ["figures", "faults"]
+scenes = sys.argv[1:] or os.environ.get("PROCFLEET_SCENES", "figures faults").split()
 with Fleet() as fleet:
     fleet.start_collector()
     host = WineHost(fleet)
     try:
-        if not present:  # better than nothing: 128 ms of a made-up host, stretched
+        if scenes == ["forks"]:
+            present = []
+        elif not present:  # better than nothing: 128 ms of a made-up host, stretched
             made = Recording("generated", 0.025, fleet.path("generated.etl"))
             fleet.run("tests/etl_gen", made.path, "2500000")
             present.append(made)
@@ -316,6 +372,8 @@ with Fleet() as fleet:
             everything(host, present)
         if "faults" in scenes:
             faults(host, present[0])
+        if "forks" in scenes:
+            forks(host)
     finally:
         host.end()
 sys.exit(0)

@@ -1,5 +1,6 @@
 #include "tests/windows/recorded_host.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/monitor.h"
@@ -12,10 +13,9 @@
 #include "tests/support/snap_gen.h"
 #include "tests/support/t.h"
 
-#define LIVES_MAX   1024
-#define TICKS_MAX   2048
+#define PIDS        (1u << 16) /* chains of lives, by number */
 #define NAME_UNITS  64
-#define TABLE_BYTES ((size_t)4 << 20)
+#define TABLE_BYTES ((size_t)64 << 20)
 
 #define CLASS_PROCESSES 5
 #define CLASS_EXTENDED  57 /* of which there is no table here */
@@ -27,14 +27,22 @@ struct life {
     struct proc_info info; /* its texts are not kept */
     char16_t name[NAME_UNITS];
     int64_t born_ns, died_ns; /* recorded UTC; INT64_MIN, INT64_MAX: beyond the recording */
-    int64_t *cpu_ns;          /* of each tick; owned for ever */
+    size_t older;             /* index + 1 of the next one in its chain; 0 = none */
+};
+
+/* Everything is kept for ever. */
+struct tick {
+    int64_t wall_ns; /* recorded UTC */
+    int64_t *cpu_ns; /* of the first n lives */
+    size_t n;
 };
 
 static struct {
-    struct life lives[LIVES_MAX];
-    size_t n;
-    int64_t ticks_ns[TICKS_MAX]; /* recorded UTC */
-    size_t n_ticks;
+    struct life *lives;
+    size_t n, room;
+    size_t newest[PIDS]; /* index + 1 */
+    struct tick *times;
+    size_t n_times, times_room;
     int64_t permille; /* of its time to ours */
     int64_t delay_ns;
     int64_t first_ns;      /* recorded UTC of the beginning */
@@ -50,25 +58,40 @@ static bool (*asked_for)(void);
 
 /* ---- reading ---- */
 
+/* Recordings of any length: both arrays grow. */
+static void *grown(void *p, size_t n, size_t *room, size_t size)
+{
+    if (n == *room) {
+        *room = *room ? 2 * *room : 256;
+        p = realloc(p, *room * size);
+        MUST(p != NULL);
+    }
+    return p;
+}
+
+static size_t *chain_of(uint32_t pid)
+{
+    return &host.newest[pid / 4 % PIDS];
+}
+
 /* By identity; else by number: of who lives on the creation may become known later. */
 static struct life *life_of(const struct proc_info *info, bool starts)
 {
+    size_t *newest = chain_of(info->id.pid);
     struct life *l;
 
-    for (size_t i = host.n; i-- > 0;) {
-        l = &host.lives[i];
+    for (size_t i = *newest; i; i = l->older) {
+        l = &host.lives[i - 1];
         if (proc_id_eq(l->info.id, info->id) ||
             (!starts && l->info.id.pid == info->id.pid && l->died_ns == INT64_MAX)) {
             return l;
         }
     }
-    assert_true(host.n < LIVES_MAX);
+    host.lives = grown(host.lives, host.n, &host.room, sizeof *host.lives);
     l = &host.lives[host.n++];
-    l->born_ns = INT64_MIN;
-    l->died_ns = INT64_MAX;
-    l->info.id = info->id;
-    l->cpu_ns = mem_array(TICKS_MAX, sizeof *l->cpu_ns);
-    assert_non_null(l->cpu_ns);
+    *l = (struct life){
+        .info.id = info->id, .born_ns = INT64_MIN, .died_ns = INT64_MAX, .older = *newest};
+    *newest = host.n;
     return l;
 }
 
@@ -88,20 +111,27 @@ static struct life *know(const struct proc_info *info, bool starts)
 
 static void on_tick(void *ctx, const struct sample_tick *tick)
 {
-    size_t at = host.n_ticks++;
+    const struct tick *before;
+    struct tick *t;
 
     (void)ctx;
-    assert_true(at < TICKS_MAX);
-    host.ticks_ns[at] = tick->wall_ns;
-    for (size_t i = 0; at > 0 && i < host.n; i++) {
-        host.lives[i].cpu_ns[at] = host.lives[i].cpu_ns[at - 1];
+    for (size_t i = 0; i < tick->n_rows; i++) {
+        know(tick->rows[i].info, false);
+    }
+    host.times = grown(host.times, host.n_times, &host.times_room, sizeof *host.times);
+    t = &host.times[host.n_times++];
+    *t = (struct tick){.wall_ns = tick->wall_ns, .n = host.n};
+    t->cpu_ns = mem_array(host.n + 1, sizeof *t->cpu_ns);
+    MUST(t->cpu_ns != NULL);
+    before = host.n_times > 1 ? t - 1 : NULL;
+    if (before) {
+        memcpy(t->cpu_ns, before->cpu_ns, before->n * sizeof *t->cpu_ns);
     }
     for (size_t i = 0; i < tick->n_rows; i++) {
         const struct sample_row *row = &tick->rows[i];
-        struct life *l = know(row->info, false);
 
         if (row->mask & METRIC_BIT(M_CPU_TIME)) {
-            l->cpu_ns[at] = row->values[M_CPU_TIME];
+            t->cpu_ns[life_of(row->info, false) - host.lives] = row->values[M_CPU_TIME];
         }
     }
 }
@@ -130,7 +160,7 @@ void recorded_host_open(const char *path, unsigned speed_permille, unsigned dela
     struct monitor_conf conf = {.open = open_file,
                                 .open_ctx = (void *)(uintptr_t)path,
                                 .period_ns = RECORDED_PERIOD_NS,
-                                .processes_max = LIVES_MAX,
+                                .processes_max = MODEL_PROCESSES_MAX,
                                 .tick = on_tick,
                                 .life = on_life};
     struct errmsg why = {""};
@@ -142,10 +172,10 @@ void recorded_host_open(const char *path, unsigned speed_permille, unsigned dela
     host.permille = speed_permille;
     host.delay_ns = (int64_t)delay_ms * CLK_MS;
     host.hour_ago_ns = os_utc_ns() - 3600 * CLK_S;
-    assert_ok(os_mutex_create(&host.lock));
+    MUST(os_mutex_create(&host.lock) == ERR_OK);
     buf_init(&host.table, TABLE_BYTES);
-    assert_ok(monitor_create(&m, &conf, &why));
-    assert_err(monitor_run(m), ERR_END);
+    MUST(monitor_create(&m, &conf, &why) == ERR_OK);
+    MUST(monitor_run(m) == ERR_END);
     host.first_ns = monitor_about(m)->first_wall_ns;
     monitor_destroy(m);
 }
@@ -255,14 +285,14 @@ bool recorded_host_move(struct raw_event *raw, uint8_t *room, int64_t since_ns)
 
 /* ---- the table ---- */
 
-static size_t tick_of(int64_t recorded_ns)
+static const struct tick *tick_of(int64_t recorded_ns)
 {
     size_t at = 0;
 
-    while (at + 1 < host.n_ticks && host.ticks_ns[at + 1] <= recorded_ns) {
+    while (at + 1 < host.n_times && host.times[at + 1].wall_ns <= recorded_ns) {
         at++;
     }
-    return at;
+    return host.n_times ? &host.times[at] : NULL;
 }
 
 /* Those whose start is not recorded have lived for an hour. */
@@ -277,15 +307,16 @@ static uint64_t created(const struct life *l)
                            after(info->have & INFO_CREATE_TIME ? info->create_ns : l->born_ns));
 }
 
-static void put_life(const struct life *l, size_t tick, uintptr_t base)
+static void put_life(size_t i, const struct tick *tick, uintptr_t base)
 {
+    const struct life *l = &host.lives[i];
     struct snap_gen_process p = {
         .pid = l->info.id.pid,
         .parent = l->info.have & INFO_PARENT ? l->info.parent_pid : 0,
         .session = l->info.have & INFO_SESSION ? l->info.session_id : UINT32_MAX,
         .created = l->info.id.pid ? created(l) : 0,
         .name = l->info.id.pid ? l->name : NULL,
-        .user = (uint64_t)(l->cpu_ns[tick] / 100),
+        .user = tick && i < tick->n ? (uint64_t)(tick->cpu_ns[i] / 100) : 0,
     };
 
     snap_gen_put(&host.table, base, false, &p, false);
@@ -315,14 +346,14 @@ static void put_own(uintptr_t base)
 static void make_table(uintptr_t base)
 {
     int64_t now_ns = recorded_now();
-    size_t tick = tick_of(now_ns);
+    const struct tick *tick = tick_of(now_ns);
 
     buf_reset(&host.table);
     for (size_t i = 0; i < host.n; i++) {
         const struct life *l = &host.lives[i];
 
         if (l->born_ns <= now_ns && now_ns < l->died_ns) {
-            put_life(l, tick, base);
+            put_life(i, tick, base);
         }
     }
     put_own(base);

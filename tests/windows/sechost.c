@@ -50,9 +50,10 @@ static void note(const char *what, const char *session, ULONG code)
     FILE *f = script.journal[0] ? os_fopen(script.journal, "a") : NULL;
 
     if (f) {
-        (void)fprintf(f, "%s %s code=%lu told=%llu flags=0x%x max_buffers=%u\n", what, session,
-                      code, (unsigned long long)etwreplay_told(), (unsigned)etwreplay_flags(),
-                      (unsigned)etwreplay_max_buffers());
+        (void)fprintf(f, "%s %s code=%lu told=%llu flags=0x%x max_buffers=%u unread=%u\n", what,
+                      session, code, (unsigned long long)etwreplay_told(),
+                      (unsigned)etwreplay_flags(), (unsigned)etwreplay_max_buffers(),
+                      etwreplay_unread());
         (void)fclose(f);
     }
 }
@@ -165,7 +166,7 @@ static bool take_fault(const char *key, const char *value)
         unsigned code;
 
         if (calls[i] && strcmp(key, calls[i]) == 0) {
-            assert_int_equal(sscanf(value, "%u,%u,%u", &f->from, &f->times, &code), 3);
+            MUST(sscanf(value, "%u,%u,%u", &f->from, &f->times, &code) == 3);
             f->code = code;
             return true;
         }
@@ -215,7 +216,7 @@ static void take_text(char *text, size_t size, const char *value)
 {
     int n = snprintf(text, size, "%s", value);
 
-    assert_true(n >= 0 && (size_t)n < size);
+    MUST(n >= 0 && (size_t)n < size);
 }
 
 static void take_line(char *line)
@@ -232,7 +233,7 @@ static void take_line(char *line)
     } else if (strcmp(line, "journal") == 0) {
         take_text(script.journal, sizeof script.journal, value);
     } else if (strcmp(line, "holder") == 0) {
-        assert_true(script.n_holders < HOLDERS_MAX);
+        MUST(script.n_holders < HOLDERS_MAX);
         take_text(script.holders[script.n_holders++], sizeof script.holders[0], value);
     } else if (strcmp(line, "orphan") == 0) {
         take_text(script.orphan, sizeof script.orphan, value);
@@ -249,7 +250,7 @@ static void read_script(const char *path)
     FILE *f = os_fopen(path, "r");
     char line[PATH_BYTES];
 
-    assert_non_null(f);
+    MUST(f != NULL);
     while (fgets(line, sizeof line, f)) {
         take_line(line);
     }
@@ -264,6 +265,7 @@ static void begin(void)
 
     if (script.recording[0]) {
         script.replay.path = script.recording;
+        script.replay.read_first = true;
         script.replay.move = script.at_once ? move_to_now : recorded_host_move;
         recorded_host_open(script.recording, script.speed, script.delay_ms);
         script.replay.frequency = recorded_host_frequency();

@@ -18,6 +18,7 @@
 #define BUFFERS_MAX    4096
 #define GROUP_MASKS    8
 #define FLAG_BITS      32
+#define FLUSH_MS_LEAST 16        /* the kernel's own timer is not finer */
 #define INTERVAL_UNITS 10000000u /* in a second */
 
 #define ETW_CTL_NAME_UNITS 1024 /* of session and of log file, terminators included */
@@ -35,10 +36,13 @@ struct etw_ctl {
     TRACEHANDLE handle;
     uint32_t max_buffers; /* now */
     uint32_t limit;       /* of it */
+    uint32_t flush_ms;    /* buffers are delivered at least so often */
+    bool whole_seconds;   /* the system has refused a timer in ms */
     bool running;
     bool trusted;          /* a trace of ours could be opened */
     bool told_flags;       /* of this life */
-    uint32_t flags_on;     /* likewise: what the kernel has taken */
+    uint32_t flags_on;     /* likewise: what the kernel has taken, */
+    uint32_t refused;      /* and what not when it was asked last */
     uint32_t interval_was; /* of the machine's samples, 100 ns; 0 = not ours to put back */
     struct etw_ctl_stats stats;
     struct etw_ctl_block block; /* of the call under way */
@@ -110,13 +114,23 @@ static void etw_ctl_block_clear(struct etw_ctl_block *b)
     b->p.LogFileNameOffset = offsetof(struct etw_ctl_block, file);
 }
 
-static ULONG etw_ctl_mode(const struct etw_session_conf *conf)
+static ULONG etw_ctl_mode(const struct etw_ctl *c)
 {
     ULONG mode = EVENT_TRACE_REAL_TIME_MODE | EVENT_TRACE_INDEPENDENT_SESSION_MODE;
 
-    mode |= conf->kernel ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0;
-    mode |= conf->one_stream ? EVENT_TRACE_NO_PER_PROCESSOR_BUFFERING : 0;
+    mode |= c->conf.kernel ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0;
+    mode |= c->conf.one_stream ? EVENT_TRACE_NO_PER_PROCESSOR_BUFFERING : 0;
+    mode |= c->whole_seconds ? 0 : EVENT_TRACE_USE_MS_FLUSH_TIMER;
     return mode;
+}
+
+/* In the unit that the mode says. */
+static ULONG etw_ctl_timer(const struct etw_ctl *c)
+{
+    if (c->whole_seconds) {
+        return c->conf.flush_s;
+    }
+    return c->flush_ms > FLUSH_MS_LEAST ? c->flush_ms : FLUSH_MS_LEAST;
 }
 
 static void etw_ctl_block_fill(struct etw_ctl *c)
@@ -129,8 +143,15 @@ static void etw_ctl_block_fill(struct etw_ctl *c)
     b->p.BufferSize = c->conf.buffer_kb;
     b->p.MinimumBuffers = c->conf.min_buffers;
     b->p.MaximumBuffers = c->max_buffers;
-    b->p.LogFileMode = etw_ctl_mode(&c->conf);
-    b->p.FlushTimer = c->conf.flush_s;
+    b->p.LogFileMode = etw_ctl_mode(c);
+    b->p.FlushTimer = etw_ctl_timer(c);
+}
+
+/* Of a start or an update. Sessions in real time have no file: its name must not be there. */
+static void etw_ctl_block_fill_new(struct etw_ctl *c)
+{
+    etw_ctl_block_fill(c);
+    c->block.p.LogFileNameOffset = 0;
 }
 
 /* With the block as it stands; a system that wants more room is asked again. The session is named
@@ -180,6 +201,7 @@ enum err etw_ctl_open(struct etw_ctl **out, const struct etw_api *api,
     c->api = api;
     c->conf = *conf;
     c->max_buffers = conf->max_buffers;
+    c->flush_ms = conf->flush_s * 1000;
     c->limit = conf->attach ? 0 : conf->pool_mib * 1024 / conf->buffer_kb;
     c->limit = c->limit < BUFFERS_MAX ? c->limit : BUFFERS_MAX;
     if (!conf->name[0] || !MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, conf->name, -1,
@@ -237,13 +259,14 @@ static enum err etw_ctl_no_slot(struct etw_ctl *c, struct errmsg *why)
     struct etw_ctl_block *blocks = mem_array(SESSIONS_MAX, sizeof *blocks);
     EVENT_TRACE_PROPERTIES *list[SESSIONS_MAX];
     char holders[320] = "", slots[40];
-    ULONG n = 0;
+    ULONG n = 0, code;
 
     for (size_t i = 0; blocks && i < SESSIONS_MAX; i++) {
         etw_ctl_block_clear(&blocks[i]);
         list[i] = &blocks[i].p;
     }
-    if (blocks && c->api->list(list, SESSIONS_MAX, &n) == ERROR_SUCCESS) {
+    code = blocks ? c->api->list(list, SESSIONS_MAX, &n) : ERROR_OUTOFMEMORY;
+    if (code == ERROR_SUCCESS || code == ERROR_MORE_DATA) { /* of more than that, the first ones */
         for (ULONG i = 0; i < n && i < SESSIONS_MAX; i++) {
             if (!c->conf.kernel || (list[i]->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE)) {
                 blocks[i].logger[ETW_CTL_NAME_UNITS - 1] = L'\0';
@@ -295,6 +318,22 @@ static enum err etw_ctl_attach(struct etw_ctl *c, struct errmsg *why)
     return e;
 }
 
+/* A system that does not know timers in ms gets one in seconds. */
+static ULONG etw_ctl_start_once(struct etw_ctl *c)
+{
+    ULONG code;
+
+    etw_ctl_block_fill_new(c);
+    code = c->api->start(&c->handle, c->name, &c->block.p);
+    if (code == ERROR_INVALID_PARAMETER && !c->whole_seconds) {
+        c->whole_seconds = true;
+        etw_ctl_block_fill_new(c);
+        code = c->api->start(&c->handle, c->name, &c->block.p);
+        c->whole_seconds = code == ERROR_SUCCESS || code == ERROR_ALREADY_EXISTS;
+    }
+    return code;
+}
+
 enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
 {
     ULONG code;
@@ -304,17 +343,15 @@ enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
     }
     c->running = false;
     c->told_flags = false;
-    c->flags_on = 0;
-    etw_ctl_block_fill(c);
-    code = c->api->start(&c->handle, c->name, &c->block.p);
+    c->flags_on = c->refused = 0;
+    code = etw_ctl_start_once(c);
     if (code == ERROR_ALREADY_EXISTS) {
         enum err e = etw_ctl_reclaim(c, why);
 
         if (e) {
             return e;
         }
-        etw_ctl_block_fill(c);
-        code = c->api->start(&c->handle, c->name, &c->block.p);
+        code = etw_ctl_start_once(c);
     }
     if (code == ERROR_NO_SYSTEM_RESOURCES) {
         c->stats.failed++;
@@ -373,7 +410,7 @@ static enum err etw_ctl_update(struct etw_ctl *c, uint32_t max_buffers, struct e
     ULONG code;
 
     c->max_buffers = max_buffers;
-    etw_ctl_block_fill(c);
+    etw_ctl_block_fill_new(c);
     c->block.p.EnableFlags = c->flags_on;
     code = etw_ctl_control(c, EVENT_TRACE_CONTROL_UPDATE);
     if (code) {
@@ -381,6 +418,29 @@ static enum err etw_ctl_update(struct etw_ctl *c, uint32_t max_buffers, struct e
         return etw_ctl_failed(c, why, "update", code);
     }
     return ERR_OK;
+}
+
+bool etw_ctl_flushes(const struct etw_ctl *c)
+{
+    return c->conf.attach || (!c->whole_seconds && c->flush_ms >= FLUSH_MS_LEAST) ||
+           c->flush_ms >= c->conf.flush_s * 1000;
+}
+
+enum err etw_ctl_timer_ms(struct etw_ctl *c, uint32_t ms, struct errmsg *why)
+{
+    uint32_t before = c->flush_ms;
+    enum err e;
+
+    c->flush_ms = ms ? ms : c->conf.flush_s * 1000;
+    if (c->flush_ms == before || !c->running || c->conf.attach || c->whole_seconds) {
+        return ERR_OK;
+    }
+    e = etw_ctl_update(c, c->max_buffers, why);
+    if (!e && c->flush_ms < before) {
+        return etw_ctl_flush(c, why); /* the timer that runs is the longer one still */
+    }
+    c->flush_ms = e ? before : c->flush_ms;
+    return e;
 }
 
 enum err etw_ctl_grow(struct etw_ctl *c, struct errmsg *why)
@@ -458,6 +518,14 @@ static ULONG etw_ctl_set_flags(struct etw_ctl *c, uint32_t flags)
     return c->api->set_info(c->handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks);
 }
 
+static enum err etw_ctl_flags_refused(const struct etw_ctl *c, uint32_t refused, struct errmsg *why)
+{
+    return refused ? errmsg_set(why, ERR_PROVIDER,
+                                "session %s: the kernel refuses the flags 0x%x; the others are on",
+                                c->conf.name, (unsigned)refused)
+                   : ERR_OK;
+}
+
 /* Those the system takes, one after the other. */
 static enum err etw_ctl_flags_singly(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
 {
@@ -477,13 +545,11 @@ static enum err etw_ctl_flags_singly(struct etw_ctl *c, uint32_t flags, struct e
         }
     }
     c->flags_on = taken;
+    c->refused = refused;
     if (refused && taken) { /* a refused call may have left anything */
         err_ignore(etw_ctl_failed(c, NULL, "flags", etw_ctl_set_flags(c, taken)));
     }
-    return refused ? errmsg_set(why, ERR_PROVIDER,
-                                "session %s: the kernel refuses the flags 0x%x; the others are on",
-                                c->conf.name, (unsigned)refused)
-                   : ERR_OK;
+    return etw_ctl_flags_refused(c, refused, why);
 }
 
 enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
@@ -497,7 +563,8 @@ enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
     if (!code) {
         code = etw_ctl_set_flags(c, flags);
     }
-    if (code == ERROR_WMI_INSTANCE_NOT_FOUND || code == ERROR_ACCESS_DENIED) {
+    if (code == ERROR_WMI_INSTANCE_NOT_FOUND || code == ERROR_ACCESS_DENIED ||
+        code == ERROR_PRIVILEGE_NOT_HELD) { /* that holds for each of them */
         return etw_ctl_failed(c, why, "flags", code);
     }
     c->told_flags = true;
@@ -506,6 +573,41 @@ enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
     }
     c->flags_on = flags;
     return ERR_OK;
+}
+
+enum err etw_ctl_flags_add(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
+{
+    uint32_t refused = 0;
+
+    if (c->conf.attach || !c->conf.kernel) {
+        return ERR_OK;
+    }
+    if (!c->told_flags) {
+        return etw_ctl_flags(c, c->flags_on | flags, why);
+    }
+    for (uint32_t i = 0; i < FLAG_BITS; i++) {
+        uint32_t bit = UINT32_C(1) << i;
+        ULONG code;
+
+        if (!(flags & bit & ~c->flags_on)) {
+            continue;
+        }
+        code = etw_ctl_set_flags(c, c->flags_on | bit);
+        if (code == ERROR_WMI_INSTANCE_NOT_FOUND) {
+            return etw_ctl_failed(c, why, "flags", code);
+        }
+        if (code) {
+            refused |= bit;
+            c->stats.flags_refused += !(c->refused & bit); /* once in a life */
+        } else {
+            c->flags_on |= bit;
+        }
+    }
+    c->refused = refused;
+    if (refused) { /* a refused call may have left anything */
+        err_ignore(etw_ctl_failed(c, NULL, "flags", etw_ctl_set_flags(c, c->flags_on)));
+    }
+    return etw_ctl_flags_refused(c, refused, why);
 }
 
 uint32_t etw_ctl_flags_on(const struct etw_ctl *c)

@@ -28,7 +28,7 @@ struct etw_session_conf {
     uint32_t buffer_kb, min_buffers;
     uint32_t max_buffers; /* at first; grows as far as pool_mib allows */
     uint32_t pool_mib;
-    uint32_t flush_s;
+    uint32_t flush_s; /* see etw_ctl_timer_ms */
 };
 
 /* As the session says, since its start. */
@@ -77,6 +77,10 @@ NODISCARD enum err etw_ctl_reclaim(struct etw_ctl *c, struct errmsg *why);
  * refused: `why` names them; the others are on), ERR_LOST, ERR_ACCESS */
 NODISCARD enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why);
 
+/* These beside those that are on, each by itself, without touching the others. What is refused may
+ * be tried again later. Errors: as etw_ctl_flags */
+NODISCARD enum err etw_ctl_flags_add(struct etw_ctl *c, uint32_t flags, struct errmsg *why);
+
 /* Those that are on in this life of the session. */
 uint32_t etw_ctl_flags_on(const struct etw_ctl *c);
 
@@ -98,6 +102,14 @@ NODISCARD enum err etw_ctl_disable(struct etw_ctl *c, const uint8_t guid[16], st
 /* Errors: ERR_LOST (somebody stopped the session), ERR_INVALID, ERR_ACCESS, ERR_IO */
 NODISCARD enum err etw_ctl_query(struct etw_ctl *c, struct etw_totals *out, struct errmsg *why);
 NODISCARD enum err etw_ctl_flush(struct etw_ctl *c, struct errmsg *why);
+
+/* The kernel delivers buffers at least so often, from now on and after each start; 0: each flush_s,
+ * as it does at first. Errors: those of query */
+NODISCARD enum err etw_ctl_timer_ms(struct etw_ctl *c, uint32_t ms, struct errmsg *why);
+
+/* False: it cannot do so as often as that (its timer is too coarse, or the system knows seconds
+ * only): etw_ctl_flush must. */
+bool etw_ctl_flushes(const struct etw_ctl *c);
 
 /* Twice as many buffers at most. Errors: ERR_FULL (at the limit), those of query */
 NODISCARD enum err etw_ctl_grow(struct etw_ctl *c, struct errmsg *why);

@@ -21,7 +21,7 @@ struct etw_live_told {
 /* What a session's control thread knows for others. */
 struct etw_live_state {
     struct etw_ctl_stats ctl;
-    bool down;
+    bool down;                 /* or not all of it */
     char why[ETW_SESSION_WHY]; /* "": all is well */
 };
 
@@ -41,7 +41,7 @@ struct etw_live {
     atomic_bool tells;                  /* starts and ends of processes are asked for */
     int64_t told_sample_ns;
     bool reclaimed; /* what an earlier run left of a session that is not wanted yet */
-    bool ended;
+    bool begun, ended;
 
     struct os_mutex *lock; /* guards everything below */
     struct os_cond *wake;  /* something of it has changed */
@@ -52,6 +52,9 @@ struct etw_live {
     struct etw_live_request *request; /* one at a time; of a thread that waits for it */
     struct etw_live_state states[ETW_LIVE_SESSIONS];
 };
+
+#define CLOCK_READINGS 3
+#define CLOCK_STEP_NS  (100 * CLK_MS) /* what no reading takes */
 
 struct etw_live_request {
     const struct source_ask *ask;
@@ -72,12 +75,33 @@ static int64_t etw_live_now(const struct etw_live *l, int64_t *utc_ns)
     return clk_ticks_to_ns(ticks, frequency);
 }
 
-/* How far UTC is from the stamps, from now on. */
+/* How far UTC is from the stamps, from now on; the two clocks are read one after the other: of
+ * several readings the quickest is nearest to the truth. */
 static void etw_live_set_clock(struct etw_live *l)
 {
-    int64_t utc_ns, mono_ns = etw_live_now(l, &utc_ns);
+    int64_t best_ns = INT64_MAX, less_ns = 0;
 
-    atomic_store(&l->wall_less_mono, clk_sub(utc_ns, mono_ns));
+    for (int i = 0; i < CLOCK_READINGS; i++) {
+        int64_t utc_ns, utc_after_ns;
+        int64_t before_ns = etw_live_now(l, &utc_ns), after_ns = etw_live_now(l, &utc_after_ns);
+        int64_t took_ns = clk_sub(after_ns, before_ns);
+
+        if (took_ns < best_ns) {
+            best_ns = took_ns;
+            less_ns = clk_sub(utc_ns, before_ns);
+        }
+    }
+    atomic_store(&l->wall_less_mono, less_ns);
+}
+
+/* Somebody has set the clock: what is recorded from now on has its time. */
+static void etw_live_follow_clock(struct etw_live *l, int64_t utc_ns, int64_t mono_ns)
+{
+    int64_t off_ns = clk_sub(clk_sub(utc_ns, mono_ns), atomic_load(&l->wall_less_mono));
+
+    if (off_ns > CLOCK_STEP_NS || off_ns < -CLOCK_STEP_NS) {
+        etw_live_set_clock(l);
+    }
 }
 
 /* ---- the control thread: by time ---- */
@@ -85,8 +109,7 @@ static void etw_live_set_clock(struct etw_live *l)
 /* Queries, flushes and starts the sessions, and does what others ask of them: they hand over a
  * request and wait, so that one thread alone calls the system and touches the sessions. */
 
-#define CLOCK_NS (60 * CLK_S) /* the two clocks are compared anew */
-#define ROLL_NS  (10 * CLK_S) /* so long a callback counts for the p99 */
+#define ROLL_NS (10 * CLK_S) /* so long a callback counts for the p99 */
 
 /* High rates come in small portions, or a second of them overflows its ring: 10,000 records of 100
  * bytes are 1 MiB. The core thread sleeps as long while records come (etw_merge.c), so that shorter
@@ -98,7 +121,7 @@ static void etw_live_set_clock(struct etw_live *l)
 static void etw_live_publish(struct etw_live *l, size_t i)
 {
     const struct etw_session *s = &l->sessions[i];
-    struct etw_live_state state = {.down = s->down};
+    struct etw_live_state state = {.down = s->down || etw_session_refused(s)};
 
     etw_ctl_stats(s->ctl, &state.ctl);
     etw_session_tell(s, state.why, os_mono_ns());
@@ -172,8 +195,34 @@ static uint32_t etw_live_flush_ms(const struct etw_live *l)
     return !l->conf.flush_ms && high ? HIGH_FLUSH_MS : l->conf.flush_ms;
 }
 
+/* How often by asking for it each time; 0: the kernel does it. */
+static uint32_t etw_live_ask_ms(const struct etw_live *l)
+{
+    bool ask = false;
+
+    for (size_t i = 0; i < l->n; i++) {
+        const struct etw_session *s = &l->sessions[i];
+
+        ask = ask || (!s->down && !s->idle && !etw_ctl_flushes(s->ctl));
+    }
+    return ask ? etw_live_flush_ms(l) : 0;
+}
+
+static void etw_live_set_timers(struct etw_live *l)
+{
+    uint32_t every_ms = etw_live_flush_ms(l);
+
+    for (size_t i = 0; i < l->n; i++) {
+        const struct etw_session *s = &l->sessions[i];
+
+        if (!s->down && !s->idle) {
+            err_ignore(etw_ctl_timer_ms(s->ctl, every_ms, NULL)); /* else as often as before */
+        }
+    }
+}
+
 struct due {
-    int64_t query_ns, flush_ns, clock_ns, roll_ns;
+    int64_t query_ns, flush_ns, roll_ns;
 };
 
 static bool etw_live_is_due(int64_t *at_ns, int64_t now_ns, int64_t distance_ns)
@@ -188,29 +237,31 @@ static bool etw_live_is_due(int64_t *at_ns, int64_t now_ns, int64_t distance_ns)
 
 static void etw_live_by_time(struct etw_live *l, struct due *due, int64_t now_ns)
 {
-    uint32_t every_ms = etw_live_flush_ms(l);
-    bool flush = every_ms && etw_live_is_due(&due->flush_ns, now_ns, every_ms * CLK_MS);
+    uint32_t ask_ms = etw_live_ask_ms(l);
+    bool flush = ask_ms && etw_live_is_due(&due->flush_ns, now_ns, ask_ms * CLK_MS);
     bool query = etw_live_is_due(&due->query_ns, now_ns, l->conf.query_ns);
     bool roll = etw_live_is_due(&due->roll_ns, now_ns, ROLL_NS);
 
     for (size_t i = 0; i < l->n; i++) {
         struct etw_session *s = &l->sessions[i];
 
-        if (flush && !s->down && !s->idle) {
+        if (flush && !s->down && !s->idle && !etw_ctl_flushes(s->ctl)) {
             err_ignore(etw_ctl_flush(s->ctl, NULL)); /* a session that is gone shows in the query */
         }
         if (query) {
             etw_session_watch(s, &l->conf, etw_live_starts_of_others(l, i), now_ns);
             etw_live_time_callback(s, roll);
         }
+        etw_session_by_time(s, &l->conf, now_ns);
         etw_live_publish(l, i);
     }
-    if (flush || !every_ms) { /* what came before the first flush is on its way by now */
-        atomic_store(&l->window_ns, etw_merge_window(every_ms));
+    etw_live_set_timers(l);
+    if (flush || !ask_ms) { /* what came before the first flush is on its way by now */
+        atomic_store(&l->window_ns, etw_merge_window(etw_live_flush_ms(l)));
     }
     etw_live_reclaim(l);
     etw_live_share_threads(l);
-    if (etw_live_is_due(&due->clock_ns, now_ns, CLOCK_NS)) {
+    if (query) {
         etw_live_set_clock(l);
     }
 }
@@ -258,7 +309,7 @@ static enum err etw_live_set_flags(struct etw_live *l, uint32_t flags, unsigned 
     }
     l->conf.permitted = flags;
     atomic_store(&l->tells, (flags & ETW_FLAG_PROCESS) != 0);
-    e = etw_session_flags(s, life, why);
+    e = etw_session_flags(s, &l->conf, life, why);
     etw_live_want_high(l, level);
     return e;
 }
@@ -343,6 +394,9 @@ static void etw_live_serve(struct etw_live *l)
     if (r) {
         e = etw_live_follow(l, r->ask, level, &r->why);
     }
+    if (r || stepped) {
+        etw_live_set_timers(l);
+    }
     for (size_t i = 0; i < l->n && (r || stepped); i++) {
         etw_live_publish(l, i);
     }
@@ -393,16 +447,24 @@ static bool etw_live_wait_until(struct etw_live *l, int64_t until_ns)
 
 static int64_t etw_live_next_ns(const struct etw_live *l, const struct due *due)
 {
-    return etw_live_flush_ms(l) && due->flush_ns < due->query_ns ? due->flush_ns : due->query_ns;
+    int64_t next_ns = due->query_ns;
+
+    if (etw_live_ask_ms(l) && due->flush_ns < next_ns) {
+        next_ns = due->flush_ns;
+    }
+    for (size_t i = 0; i < l->n; i++) {
+        int64_t flags_ns = etw_session_due_ns(&l->sessions[i]);
+
+        next_ns = flags_ns < next_ns ? flags_ns : next_ns;
+    }
+    return next_ns;
 }
 
 static void etw_live_control_run(struct etw_live *l)
 {
     int64_t now_ns = os_mono_ns();
-    struct due due = {.query_ns = now_ns + l->conf.query_ns,
-                      .flush_ns = now_ns,
-                      .clock_ns = now_ns + CLOCK_NS,
-                      .roll_ns = now_ns + ROLL_NS};
+    struct due due = {
+        .query_ns = now_ns + l->conf.query_ns, .flush_ns = now_ns, .roll_ns = now_ns + ROLL_NS};
 
     while (etw_live_wait_until(l, etw_live_next_ns(l, &due))) {
         etw_live_serve(l);
@@ -531,6 +593,7 @@ static size_t etw_live_step(struct live_events *e)
     size_t n;
 
     l->merge.window_ns = atomic_load(&l->window_ns);
+    etw_live_follow_clock(l, utc_ns, now_ns);
     etw_live_report_losses(l, false);
     etw_live_report_interval(l);
     n = etw_merge_step(&l->merge, l->conf.batch_events, now_ns);
@@ -548,12 +611,15 @@ static enum err etw_live_begin(struct live_events *e)
 
     for (size_t i = 0; i < l->n; i++) {
         struct etw_session *s = &l->sessions[i];
-        enum err failed = s->down || s->idle ? ERR_OK : etw_session_read(s);
+        enum err failed = s->down || s->idle ? ERR_OK : etw_session_read(s, &l->conf);
 
         if (failed) {
             return failed;
         }
+        etw_live_publish(l, i);
     }
+    etw_live_set_clock(l);
+    l->begun = true;
     return etw_live_control_begin(l);
 }
 
@@ -727,10 +793,10 @@ static void etw_live_explain(const struct etw_live *l, struct errmsg *why)
 static bool etw_live_has_starts(const struct etw_live *l)
 {
     const struct etw_session *first = &l->sessions[0];
+    uint32_t flags = l->begun ? atomic_load(&first->flags_on) : first->conf.session.flags;
 
-    return first->conf.session.attach
-               ? atomic_load(&first->seen.starts) > 0
-               : atomic_load(&l->tells) && (atomic_load(&first->flags_on) & ETW_FLAG_PROCESS);
+    return first->conf.session.attach ? atomic_load(&first->seen.starts) > 0
+                                      : atomic_load(&l->tells) && (flags & ETW_FLAG_PROCESS);
 }
 
 /* Until begin: whether the sessions stand. */
@@ -807,7 +873,7 @@ static enum err etw_live_open_session(struct etw_live *l, const struct etw_live_
         return e;
     }
     l->merge.rings[l->merge.n++] = s->ring;
-    e = conf->high ? ERR_OK : etw_session_start(s, &l->conf, why);
+    e = conf->high ? ERR_OK : etw_session_start(s, why);
     if (e && !conf->optional && !l->conf.patient) {
         return e;
     }

@@ -12,6 +12,9 @@
 #define POLL_NS      CLK_S
 #define PAUSE_NS     (60 * CLK_S)
 #define HEARTBEAT_NS (30 * CLK_S)
+#define IMAGES_NS    (CLK_S / 4)
+#define SPARE        20 /* buffers beside two for each CPU */
+#define KB_LEAST     64
 
 /* Sessions are known by name and GUID. Another name has another GUID, for the system takes each
  * only once. */
@@ -28,17 +31,36 @@ static void set_name(struct etw_session_conf *s, const char *name, const char *s
     memcpy(s->guid, &low, sizeof low);
 }
 
-/* Two for each CPU where each has its own. */
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+void etw_live_conf_buffers(struct etw_session_conf *s, const struct etw_buffers *b,
+                           uint32_t pool_mib, uint32_t cpus)
+{
+    uint32_t own = s->one_stream ? 0 : 2 * cpus;
+
+    s->buffer_kb = b->kb;
+    s->min_buffers = larger(b->min, own);
+    s->max_buffers = larger(b->max, own ? own + SPARE : 0);
+    s->pool_mib = pool_mib;
+    while (s->buffer_kb > KB_LEAST &&
+           (uint64_t)s->max_buffers * s->buffer_kb > (uint64_t)pool_mib * 1024) {
+        s->buffer_kb /= 2; /* of so many a smaller one holds as much time of its CPU */
+    }
+    if ((uint64_t)s->max_buffers * s->buffer_kb > (uint64_t)pool_mib * 1024) {
+        s->max_buffers = pool_mib * 1024 / s->buffer_kb;
+    }
+    if (s->min_buffers > s->max_buffers) {
+        s->min_buffers = s->max_buffers;
+    }
+}
+
 static void set_buffers(struct etw_session_conf *s, const struct etw_buffers *b,
                         const struct etw_conf *conf)
 {
-    uint32_t least = 2 * os_cpu_count();
-
-    s->buffer_kb = b->kb;
-    s->max_buffers = b->max;
-    s->min_buffers = !s->one_stream && least > b->min ? least : b->min;
-    s->min_buffers = s->min_buffers < b->max ? s->min_buffers : b->max;
-    s->pool_mib = conf->pool_mib;
+    etw_live_conf_buffers(s, b, conf->pool_mib, os_cpu_count());
     s->flush_s = conf->flush_s;
 }
 
@@ -113,7 +135,8 @@ void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, 
                                   .retry_fast = conf->retry_fast,
                                   .retry_ns = conf->retry_pause_ns,
                                   .pause_ns = PAUSE_NS,
-                                  .heartbeat_ns = HEARTBEAT_NS};
+                                  .heartbeat_ns = HEARTBEAT_NS,
+                                  .images_ns = IMAGES_NS};
     if (attach) {
         add_foreign(out, conf);
         return;
@@ -127,7 +150,7 @@ void etw_live_conf_defaults(struct etw_live_conf *out)
 {
     static const struct etw_conf conf = {
         .session_name = NAME,
-        .buffers = {64, 4, 64},
+        .buffers = {64, 64, 256},
         .hi = {256, 64, 128},
         .pool_mib = 64,
         .flush_s = 1,

@@ -31,6 +31,7 @@ struct etw_live_conf {
     unsigned retry_fast;
     int64_t retry_ns, pause_ns; /* so many tries at this distance, then at that */
     int64_t heartbeat_ns;       /* see etw_session_watch */
+    int64_t images_ns;          /* after the other flags, see etw_session_read */
 };
 
 /* Records of low rates come by the hundred: half a ring holds as much time of theirs. */
@@ -43,6 +44,11 @@ static inline size_t etw_live_ring_bytes(size_t bytes, bool high)
  * NAME-hi (high rates, by level); none where nothing is permitted. attach: the one foreign session.
  */
 void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, bool attach);
+
+/* Buffers as configured, and two for each CPU where each has its own, with some to spare: all of
+ * them, made smaller where there are so many, within the pool. */
+void etw_live_conf_buffers(struct etw_session_conf *s, const struct etw_buffers *b,
+                           uint32_t pool_mib, uint32_t cpus);
 
 /* The first two with every default. */
 void etw_live_conf_defaults(struct etw_live_conf *out);

@@ -32,6 +32,9 @@ static enum err list_sessions(struct list *l, const struct etw_api *api, struct 
     l->n = 0;
     code = api->list(l->at, SESSIONS_MAX, &l->n);
     l->n = l->n < SESSIONS_MAX ? l->n : SESSIONS_MAX;
+    if (code == ERROR_MORE_DATA) {
+        code = ERROR_SUCCESS; /* there are more of them; these were told all the same */
+    }
     return etw_ctl_error(why, "listing", "sessions", code);
 }
 

@@ -16,6 +16,8 @@
 #define SAY_NS        (60 * CLK_S) /* so long after it was lost, loss is in the way */
 #define LAST_NS       (CLK_S / 2)  /* for what a stopped session still delivers */
 #define LAST_STEP_NS  (2 * CLK_MS)
+#define READER_NS     CLK_S /* for a thread to begin, */
+#define READER_MS     10    /* and then for the system to know that somebody reads */
 #define LEVEL_INFO    4
 #define FILETIME_HZ   10000000u
 #define FILETIME_2000 INT64_C(125911584000000000) /* more than any counter has counted */
@@ -106,20 +108,22 @@ static void etw_session_consume(void *arg)
 {
     struct etw_session *s = arg;
 
+    /* It only copies, and what it does not take in time is lost. */
+    (void)SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_ABOVE_NORMAL);
+    atomic_store(&s->reading, true);
     (void)s->api->process(&s->trace, 1, NULL, NULL); /* whatever it says: it is over */
     atomic_store(&s->returned, true);
 }
 
-enum err etw_session_read(struct etw_session *s)
+/* What follows makes the kernel tell who lives, some 10^5 records: somebody must read by then. */
+static void etw_session_await_reader(const struct etw_session *s)
 {
-    enum err e;
+    int64_t until_ns = os_mono_ns() + READER_NS;
 
-    atomic_store(&s->returned, false);
-    e = os_thread_start(&s->consumer, "etw-consumer", etw_session_consume, s);
-    if (!e) {
-        atomic_store(&s->delivers, true);
+    while (!atomic_load(&s->reading) && os_mono_ns() < until_ns) {
+        os_sleep_ns(CLK_MS);
     }
-    return e;
+    os_sleep_ns(READER_MS * CLK_MS);
 }
 
 void etw_session_join(struct etw_session *s)
@@ -170,12 +174,43 @@ static void etw_session_set_why(struct etw_session *s, const struct errmsg *why)
     (void)snprintf(s->why, sizeof s->why, "%.*s", (int)sizeof s->why - 1, why->text);
 }
 
-static enum err etw_session_set_flags(struct etw_session *s, struct errmsg *why)
+static uint32_t etw_session_lacks(const struct etw_session *s)
 {
-    enum err e = etw_ctl_flags(s->ctl, s->conf.session.flags, why);
+    return s->conf.session.kernel ? s->conf.session.flags & ~etw_ctl_flags_on(s->ctl) : 0;
+}
 
+/* What is refused is asked for again. */
+static enum err etw_session_flags_done(struct etw_session *s, enum err e, int64_t again_ns)
+{
     atomic_store(&s->flags_on, etw_ctl_flags_on(s->ctl));
+    s->lacks = etw_session_lacks(s) != 0;
+    s->flags_ns = os_mono_ns() + again_ns;
     return e;
+}
+
+static enum err etw_session_set_flags(struct etw_session *s, uint32_t flags,
+                                      const struct etw_live_conf *conf, struct errmsg *why)
+{
+    s->images_due = (s->conf.session.flags & ~flags) != 0;
+    return etw_session_flags_done(s, etw_ctl_flags(s->ctl, flags, why),
+                                  s->images_due ? conf->images_ns : conf->pause_ns);
+}
+
+/* Those that come last, or that were refused. */
+static void etw_session_more_flags(struct etw_session *s, const struct etw_live_conf *conf)
+{
+    struct errmsg why = {""};
+    bool refused = !s->images_due;
+    enum err e;
+
+    s->images_due = false;
+    e = etw_session_flags_done(s, etw_ctl_flags_add(s->ctl, s->conf.session.flags, &why),
+                               conf->pause_ns);
+    if (e && e != ERR_LOST) { /* of that the next query tells more */
+        etw_session_set_why(s, &why);
+    } else if (!e && refused) {
+        s->why[0] = '\0';
+    }
 }
 
 /* Of a session of high rates, beside its flags. */
@@ -217,15 +252,17 @@ static enum err etw_session_enable(struct etw_session *s, const struct source_pr
     return e;
 }
 
-/* What is refused is counted by the session and said; the rest goes on. */
+/* What is refused is counted by the session and said; the rest goes on. Every process with its
+ * threads goes before every image that it has loaded. */
 static void etw_session_configure(struct etw_session *s, const struct etw_live_conf *conf)
 {
+    uint32_t first = s->conf.session.flags & ~(uint32_t)ETW_FLAG_IMAGE;
     struct errmsg why = {""};
 
     if (s->stacks && etw_ctl_stacks(s->ctl, true, &why)) {
         etw_session_set_why(s, &why);
     }
-    if (etw_session_set_flags(s, &why)) {
+    if (etw_session_set_flags(s, first ? first : s->conf.session.flags, conf, &why)) {
         etw_session_set_why(s, &why);
     }
     if (s->conf.high) {
@@ -284,17 +321,28 @@ static enum err etw_session_start_owned(struct etw_session *s, struct errmsg *wh
     return ERR_OK;
 }
 
-enum err etw_session_start(struct etw_session *s, const struct etw_live_conf *conf,
-                           struct errmsg *why)
+enum err etw_session_start(struct etw_session *s, struct errmsg *why)
 {
     struct errmsg refused = {""};
     enum err e = etw_session_start_owned(s, &refused);
 
     etw_session_set_why(s, &refused);
+    return e ? errmsg_set(why, e, "%s", refused.text) : ERR_OK;
+}
+
+enum err etw_session_read(struct etw_session *s, const struct etw_live_conf *conf)
+{
+    enum err e;
+
+    atomic_store(&s->returned, false);
+    atomic_store(&s->reading, false);
+    e = os_thread_start(&s->consumer, "etw-consumer", etw_session_consume, s);
     if (e) {
-        return errmsg_set(why, e, "%s", refused.text);
+        return e;
     }
+    etw_session_await_reader(s);
     etw_session_configure(s, conf);
+    atomic_store(&s->delivers, true);
     return ERR_OK;
 }
 
@@ -365,7 +413,7 @@ static bool etw_session_try_start(struct etw_session *s, const struct etw_live_c
 {
     struct errmsg why = {""};
 
-    if (etw_session_start(s, conf, &why) == ERR_OK && etw_session_read(s) == ERR_OK) {
+    if (etw_session_start(s, &why) == ERR_OK && etw_session_read(s, conf) == ERR_OK) {
         return true;
     }
     etw_session_join(s);
@@ -512,6 +560,23 @@ void etw_session_watch(struct etw_session *s, const struct etw_live_conf *conf, 
     }
 }
 
+int64_t etw_session_due_ns(const struct etw_session *s)
+{
+    return s->lacks && !s->down && !s->idle ? s->flags_ns : INT64_MAX;
+}
+
+void etw_session_by_time(struct etw_session *s, const struct etw_live_conf *conf, int64_t now_ns)
+{
+    if (now_ns >= etw_session_due_ns(s)) {
+        etw_session_more_flags(s, conf);
+    }
+}
+
+bool etw_session_refused(const struct etw_session *s)
+{
+    return s->lacks && !s->images_due;
+}
+
 void etw_session_tell(const struct etw_session *s, char *text, int64_t now_ns)
 {
     const char *name = s->conf.session.name;
@@ -584,17 +649,18 @@ void etw_session_want(struct etw_session *s, const struct etw_live_conf *conf, u
         s->next_try_ns = now_ns + conf->retry_ns;
     } else if (!s->down) {
         s->why[0] = '\0';
-        if (etw_session_set_flags(s, &why)) {
+        if (etw_session_set_flags(s, flags, conf, &why)) {
             etw_session_set_why(s, &why);
         }
         etw_session_configure_high(s, conf);
     }
 }
 
-enum err etw_session_flags(struct etw_session *s, uint32_t flags, struct errmsg *why)
+enum err etw_session_flags(struct etw_session *s, const struct etw_live_conf *conf, uint32_t flags,
+                           struct errmsg *why)
 {
     s->conf.session.flags = flags;
-    return s->down ? ERR_OK : etw_session_set_flags(s, why);
+    return s->down ? ERR_OK : etw_session_set_flags(s, flags, conf, why);
 }
 
 enum err etw_session_stacks(struct etw_session *s, bool on, struct errmsg *why)

@@ -51,7 +51,11 @@ struct etw_session {
     uint64_t dropped;                     /* by the ring, as of the last look */
     int64_t lost_until_ns, full_until_ns; /* so long it is said */
 
+    bool images_due; /* the flag that comes last has not been asked for */
+    bool lacks;      /* flags are missing: they are asked for at flags_ns */
+    int64_t flags_ns;
     atomic_uint flags_on;          /* of the kernel's, those that it has taken */
+    atomic_bool reading;           /* the consumer is about to ask for records */
     atomic_bool threads_elsewhere; /* another session tells of them */
     atomic_bool returned;          /* process has */
     atomic_bool delivers;
@@ -76,13 +80,22 @@ NODISCARD enum err etw_session_init(struct etw_session *s, const struct etw_api 
                                     struct errmsg *why);
 void etw_session_fini(struct etw_session *s); /* half-built is fine; stops what runs */
 
-/* Starts the session and opens it for reading; what the kernel or a provider refuses is counted
- * and does not fail. Errors: those of etw_ctl_start, of the opening (as etw_ctl_error) */
-NODISCARD enum err etw_session_start(struct etw_session *s, const struct etw_live_conf *conf,
-                                     struct errmsg *why);
+/* Starts the session and opens it for reading; it records nothing yet. Errors: those of
+ * etw_ctl_start, of the opening (as etw_ctl_error) */
+NODISCARD enum err etw_session_start(struct etw_session *s, struct errmsg *why);
 
-/* Starts the consumer thread. Errors: ERR_IO, ERR_NOMEM */
-NODISCARD enum err etw_session_read(struct etw_session *s);
+/* Starts the consumer thread, and once it reads turns on what is to be recorded; images last, see
+ * etw_session_by_time. What the kernel or a provider refuses is counted and does not fail. Errors:
+ * ERR_IO, ERR_NOMEM */
+NODISCARD enum err etw_session_read(struct etw_session *s, const struct etw_live_conf *conf);
+
+/* Flags that come later, or that were refused and are tried again: when that is due; INT64_MAX = it
+ * has all it should have. */
+int64_t etw_session_due_ns(const struct etw_session *s);
+void etw_session_by_time(struct etw_session *s, const struct etw_live_conf *conf, int64_t now_ns);
+
+/* The kernel has refused flags. */
+bool etw_session_refused(const struct etw_session *s);
 
 /* Asks for losses, enlarges, notices that it was lost, tries again; see etw_live_conf. A session
  * that hands on nothing for heartbeat_ns is put to the test: one that records threads by a thread
@@ -97,7 +110,8 @@ void etw_session_want(struct etw_session *s, const struct etw_live_conf *conf, u
                       int64_t now_ns);
 
 /* The kernel's kinds of events from now on, and after each start. Errors: those of etw_ctl_flags */
-NODISCARD enum err etw_session_flags(struct etw_session *s, uint32_t flags, struct errmsg *why);
+NODISCARD enum err etw_session_flags(struct etw_session *s, const struct etw_live_conf *conf,
+                                     uint32_t flags, struct errmsg *why);
 
 /* For each of these: at once where it runs, and at each start. Errors: those of etw_ctl. */
 NODISCARD enum err etw_session_stacks(struct etw_session *s, bool on, struct errmsg *why);

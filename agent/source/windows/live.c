@@ -375,6 +375,10 @@ static enum err run(struct source *source)
     enum err e = l->events ? l->events->ops->begin(l->events) : ERR_OK;
 
     l->next_table_ns = os_mono_ns();
+    if (!e && l->events) { /* what was refused meanwhile is known now */
+        l->up = l->events->ops->up(l->events, &l->why);
+        describe(l);
+    }
     if (!e && l->events && l->why.text[0]) {
         tell_source(l, l->up); /* how it begins, where not all is well */
     }

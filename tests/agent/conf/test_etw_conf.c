@@ -135,7 +135,7 @@ static void wrong_settings_name_line_and_key(void **state)
         {"session_name: Circular Kernel Context Logger", {"t.yaml:2: etw.session_name"}},
         {"preset: fast", {"t.yaml:2: etw.preset", "none|burst"}},
         {"buffer_size_kb: 2", {"t.yaml:2: etw.buffer_size_kb", "4 to 1024"}},
-        {"min_buffers: 65", {"t.yaml:2: etw.min_buffers", "etw.max_buffers, which is 64"}},
+        {"min_buffers: 257", {"t.yaml:2: etw.min_buffers", "etw.max_buffers, which is 256"}},
         {"max_buffers: 2048", {"t.yaml:2: etw.max_buffers", "pool_limit_mib"}},
         {"hi: {max_buffers: 257}", {"t.yaml:2: etw.hi.max_buffers", "pool_limit_mib"}},
         {"hi: {max_buffers: 8}", {"etw.hi.min_buffers", "64 is more"}},

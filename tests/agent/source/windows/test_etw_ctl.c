@@ -94,6 +94,7 @@ static void a_foreign_session_of_our_name_is_left_alone(void **state)
 static void who_holds_the_slots_is_told(void **state)
 {
     struct etwreplay_script script = {
+        .more_sessions = true, /* than the list has room for */
         .faults[REPLAY_START] = {.times = 1, .code = ERROR_NO_SYSTEM_RESOURCES}};
     struct etw_ctl *c = open_with(&script);
     struct errmsg why;
@@ -130,7 +131,7 @@ static void every_refusal_has_its_error_and_a_remedy(void **state)
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct etwreplay_script script = {
-            .faults[REPLAY_START] = {.times = 1, .code = rows[i].code}};
+            .faults[REPLAY_START] = {.times = 2, .code = rows[i].code}};
         struct etw_ctl *c = open_with(&script);
         struct errmsg why;
 
@@ -185,6 +186,70 @@ static void a_refused_flag_does_not_cost_the_others(void **state)
     assert_int_equal(etwreplay_flags(), FLAG_PROCESS | FLAG_IMAGE);
     assert_int_equal(stats_of(c).flags_refused, 1);
     etw_ctl_close(c);
+}
+
+/* What holds for each of them is not tried 32 times. */
+static void a_missing_right_is_final(void **state)
+{
+    static const ULONG codes[] = {ERROR_ACCESS_DENIED, ERROR_PRIVILEGE_NOT_HELD};
+
+    for (size_t i = 0; i < COUNT_OF(codes); i++) {
+        struct etwreplay_script script = {
+            .faults[REPLAY_SET_INFO] = {.times = 100, .code = codes[i]}};
+        struct etw_ctl *c = open_with(&script);
+        struct errmsg why;
+
+        assert_ok(etw_ctl_start(c, NULL));
+        assert_err(etw_ctl_flags(c, FLAG_PROCESS | FLAG_THREAD | FLAG_IMAGE, &why), ERR_ACCESS);
+        assert_int_equal(etwreplay_calls(REPLAY_SET_INFO), 1);
+        assert_int_equal(etw_ctl_flags_on(c), 0);
+        etw_ctl_close(c);
+    }
+}
+
+static void flags_are_added_without_touching_the_others(void **state)
+{
+    struct etwreplay_script script = {.flags_refused = FLAG_IMAGE};
+    struct etw_ctl *c = open_with(&script);
+    const uint32_t *masks;
+    struct errmsg why;
+    size_t n;
+
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_flags(c, FLAG_PROCESS, NULL));
+    for (int i = 0; i < 3; i++) {
+        assert_err(etw_ctl_flags_add(c, FLAG_THREAD | FLAG_IMAGE, &why), ERR_PROVIDER);
+        assert_int_equal(etw_ctl_flags_on(c), FLAG_PROCESS | FLAG_THREAD);
+    }
+    assert_non_null(strstr(why.text, "0x4;"));
+    assert_int_equal(stats_of(c).flags_refused, 1); /* however often it is tried */
+    n = etwreplay_masks(&masks);
+    for (size_t i = 1; i < n; i++) {
+        assert_true(masks[i] & FLAG_PROCESS); /* none of them goes off meanwhile */
+    }
+    etw_ctl_close(c);
+}
+
+static void a_timer_in_ms_needs_a_system_that_knows_it(void **state)
+{
+    for (int old = 0; old < 2; old++) {
+        struct etwreplay_script script = {.whole_seconds = old};
+        struct etw_ctl *c = open_with(&script);
+        bool in_ms;
+
+        assert_ok(etw_ctl_start(c, NULL));
+        assert_true(etw_ctl_flushes(c));
+        assert_ok(etw_ctl_timer_ms(c, 50, NULL));
+        assert_int_equal(etw_ctl_flushes(c), !old);
+        assert_int_equal(etwreplay_timer_of("procfleet-test", &in_ms), old ? 1 : 50);
+        assert_int_equal(in_ms, !old);
+        assert_ok(etw_ctl_timer_ms(c, 5, NULL)); /* finer than the kernel's */
+        assert_false(etw_ctl_flushes(c));
+        assert_ok(etw_ctl_timer_ms(c, 0, NULL));
+        assert_true(etw_ctl_flushes(c));
+        assert_int_equal(etwreplay_timer_of("procfleet-test", &in_ms), old ? 1 : 1000);
+        etw_ctl_close(c);
+    }
 }
 
 static void a_refused_provider_is_named(void **state)
@@ -524,6 +589,9 @@ int main(void)
         cmocka_unit_test(a_block_that_is_too_small_is_sent_again_twice),
         cmocka_unit_test(flags_go_off_before_they_go_on),
         cmocka_unit_test(a_refused_flag_does_not_cost_the_others),
+        cmocka_unit_test(a_missing_right_is_final),
+        cmocka_unit_test(flags_are_added_without_touching_the_others),
+        cmocka_unit_test(a_timer_in_ms_needs_a_system_that_knows_it),
         cmocka_unit_test(a_refused_provider_is_named),
         cmocka_unit_test(flags_change_without_going_off),
         cmocka_unit_test(why_a_provider_is_refused_is_said),

@@ -83,6 +83,7 @@ static struct etw_live_conf three_sessions(void)
     etw_live_conf_make(&conf, &v, false);
     conf.query_ns = CLK_MS;
     conf.pause_ns = CLK_MS;
+    conf.images_ns = 0;
     return conf;
 }
 
@@ -195,10 +196,40 @@ static void the_session_of_high_rates_follows_the_level(void **state)
     assert_int_equal(stats.ctl.started, 4); /* two, and two times the third */
 }
 
-/* High rates in bursts of a second would overflow their ring. */
-static void while_high_rates_stand_sessions_are_flushed_ten_times_a_second(void **state)
+/* High rates in bursts of a second would overflow their ring. The kernel's own timer does it. */
+static void while_high_rates_stand_sessions_deliver_ten_times_a_second(void **state)
 {
+    static const char *const names[] = {"procfleet", "procfleet-kp", "procfleet-hi"};
     struct etwreplay_script script = {0};
+    struct etw_live_conf conf = three_sessions();
+    struct rig r = {0};
+    unsigned flushes;
+    bool in_ms;
+
+    rig_open(&r, &script, &conf);
+    rig_start(&r);
+    assert_int_equal(etwreplay_timer_of("procfleet", &in_ms), 1000);
+    assert_true(in_ms);
+    set_level(&r, 2);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        assert_int_equal(etwreplay_timer_of(names[i], &in_ms), 100);
+        assert_true(in_ms);
+    }
+    assert_int_equal(etwreplay_flags_of("procfleet"), LIFE); /* an update leaves them on */
+    flushes = etwreplay_calls(REPLAY_FLUSH);
+    assert_true(flushes <= 3); /* each once: the longer timer runs still */
+    os_sleep_ns(300 * CLK_MS);
+    assert_int_equal(etwreplay_calls(REPLAY_FLUSH), flushes);
+    set_level(&r, 1);
+    assert_int_equal(etwreplay_timer_of("procfleet", &in_ms), 1000);
+    assert_int_equal(etwreplay_flags_of("procfleet"), LIFE);
+    (void)rig_stop(&r);
+}
+
+/* Where it knows seconds only, we ask. */
+static void a_system_without_short_timers_is_asked_ten_times_a_second(void **state)
+{
+    struct etwreplay_script script = {.whole_seconds = true};
     struct etw_live_conf conf = three_sessions();
     struct rig r = {0};
     unsigned before, begun;
@@ -667,7 +698,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_session_of_high_rates_follows_the_level),
-        cmocka_unit_test(while_high_rates_stand_sessions_are_flushed_ten_times_a_second),
+        cmocka_unit_test(while_high_rates_stand_sessions_deliver_ten_times_a_second),
+        cmocka_unit_test(a_system_without_short_timers_is_asked_ten_times_a_second),
         cmocka_unit_test(what_is_not_permitted_stays_off),
         cmocka_unit_test(a_lost_session_of_high_rates_comes_back_with_its_flags),
         cmocka_unit_test(losses_of_high_rates_are_counted_apart),

@@ -401,6 +401,7 @@ static void what_another_program_stops_is_polled_until_it_is_back(void **state)
                                       .move = move_to_now,
                                       .frequency = own_frequency(),
                                       .stop_after = 500,
+                                      .read_first = true,
                                       .stays_away = true};
     struct rig r = {.out = NULL};
 
