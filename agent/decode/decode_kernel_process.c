@@ -55,7 +55,7 @@ static void id_read(struct ev_proc *ev, struct cur *c, const struct raw_event *r
     ev->manifest = true;
     ev->info.id.pid = cur_u32le(c);
     if (sequence) {
-        cur_skip(c, 8);
+        ev->info.sequence = cur_u64le(c);
     }
     if (filetime_read(&ev->info.create_ns, c, raw)) {
         ev->info.id.start = clk_to_filetime(ev->info.create_ns);

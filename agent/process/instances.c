@@ -406,6 +406,7 @@ static bool update_once(struct proc_info *own, const struct proc_info *info)
         own->create_ns = info->create_ns;
         changed = true;
     }
+    own->sequence = own->sequence ? own->sequence : info->sequence; /* nobody is told of it */
     if ((info->have & INFO_SESSION) &&
         (!(own->have & INFO_SESSION) || own->session_id != info->session_id)) {
         own->session_id = info->session_id;

@@ -47,7 +47,9 @@ struct instance {
         bool named;            /* told of by its id: the id stays what it is */
         bool exact;            /* its creation is what the system says, not when a record came */
         uint64_t exact_start;  /* its start is that, though its id says otherwise; 0 = as the id */
-        int64_t first_wall_ns; /* of the first that was heard of it */
+        int64_t first_wall_ns; /* of the first that was heard of it, */
+        int64_t first_mono_ns; /* which no clock that is set moves */
+        bool new_row;          /* first heard of in a table that was not the first one */
         uint8_t start_half;    /* which providers' records of its start, */
         uint8_t stop_half;     /* and of its end, have come: lifecycle.c */
         bool start_held;       /* told when the other provider's record is here; */

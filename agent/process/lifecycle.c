@@ -357,6 +357,7 @@ static struct instance *lifecycle_add(struct lifecycle *l, const struct proc_inf
     }
     p->life.table_seq = l->table_seq;
     p->life.first_wall_ns = wall_ns;
+    p->life.first_mono_ns = mono_ns;
     p->life.exact = info->id.start && (info->have & INFO_CREATE_TIME);
     p->life.from_start = origin == ORIGIN_START || origin == ORIGIN_INFERRED;
     return p;
@@ -382,6 +383,22 @@ static void lifecycle_wait_until(struct lifecycle *l, int64_t *due_ns, int64_t m
     }
 }
 
+/* By identity: the id or, where both know it, the number of its start, which no clock moves. Then
+ * what it says of its creation leads here, too, from now on. */
+static struct instance *lifecycle_find(const struct lifecycle *l, const struct proc_info *info)
+{
+    struct instance *p = lifecycle_match_id(l->conf.table, info->id);
+
+    if (p || !info->sequence) {
+        return p;
+    }
+    p = lifecycle_match_sequence(l->conf.table, info->id.pid, info->sequence);
+    if (p && info->id.start && p->life.exact && !p->life.exact_start) {
+        p->life.exact_start = info->id.start;
+    }
+    return p;
+}
+
 /* A row nobody announced. */
 static struct instance *lifecycle_add_row(struct lifecycle *l, const struct snapshot *snap,
                                           const struct proc_info *info)
@@ -392,6 +409,9 @@ static struct instance *lifecycle_add_row(struct lifecycle *l, const struct snap
     struct instance *p = lifecycle_add(l, info, old ? ORIGIN_SNAPSHOT : ORIGIN_INFERRED,
                                        snap->wall_ns, snap->mono_ns);
 
+    if (p) {
+        p->life.new_row = l->table_seq > 1;
+    }
     if (!p || old) {
         return p;
     }
@@ -415,10 +435,10 @@ static bool lifecycle_row_has_news(const struct instance *p, const struct snap_r
 struct instance *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
                                const struct snap_row *row)
 {
-    struct instance *p = lifecycle_match_id(l->conf.table, row->info.id);
+    struct instance *p = lifecycle_find(l, &row->info);
 
     if (!p) {
-        p = lifecycle_match_row(l->conf.table, &row->info);
+        p = lifecycle_match_row(l->conf.table, &row->info, snap->mono_ns);
         if (!p) {
             return lifecycle_add_row(l, snap, &row->info);
         }
@@ -513,7 +533,9 @@ static uint8_t lifecycle_half(const struct event *ev)
 static struct instance *lifecycle_named(const struct lifecycle *l, const struct ev_proc *ev)
 {
     if (ev->manifest && ev->info.id.start) {
-        return lifecycle_match_record(l->conf.table, &ev->info);
+        struct instance *p = lifecycle_find(l, &ev->info);
+
+        return p ? p : lifecycle_match_record(l->conf.table, &ev->info);
     }
     return ev->info.id.start ? lifecycle_match_id(l->conf.table, ev->info.id)
                              : instances_owner(l->conf.table, ev->info.id.pid);
@@ -559,20 +581,22 @@ static struct instance *lifecycle_new_start(struct lifecycle *l, const struct pr
 }
 
 /* A table was quicker than the first record of its start: it waits for that, or it is the agent's
- * first table, and the process began a moment before. */
+ * first table, and the process began a moment before, or the clock was set back since the first. */
 static bool lifecycle_known_by_table(const struct instance *p, const struct event *ev)
 {
     int64_t age_ns = clk_sub(ev->wall_ns, p->info.create_ns);
 
+    bool fresh = (p->info.have & INFO_CREATE_TIME) && age_ns < LIFECYCLE_WAIT_NS &&
+                 age_ns > -LIFECYCLE_WAIT_NS;
+
     return p->life.start_due_ns || (!p->life.start_half && p->info.origin == ORIGIN_SNAPSHOT &&
-                                    (p->info.have & INFO_CREATE_TIME) &&
-                                    age_ns < LIFECYCLE_WAIT_NS && age_ns > -LIFECYCLE_WAIT_NS);
+                                    (p->life.new_row || fresh));
 }
 
 static struct instance *lifecycle_on_start(struct lifecycle *l, const struct event *ev)
 {
     struct proc_info info = ev->u.proc.info;
-    struct instance *p = info.id.start ? lifecycle_match_id(l->conf.table, info.id) : NULL;
+    struct instance *p = info.id.start ? lifecycle_find(l, &info) : NULL;
     bool exact = info.id.start && (info.have & INFO_CREATE_TIME) && !ev->u.proc.provisional;
     bool paired, news;
 
@@ -581,7 +605,7 @@ static struct instance *lifecycle_on_start(struct lifecycle *l, const struct eve
         info.have |= INFO_CREATE_TIME;
     }
     if (!p) {
-        p = lifecycle_match_start(l->conf.table, &info, lifecycle_half(ev), exact);
+        p = lifecycle_match_start(l->conf.table, &info, lifecycle_half(ev), exact, ev->mono_ns);
     }
     if (!p) {
         return lifecycle_new_start(l, &info, exact, ev);

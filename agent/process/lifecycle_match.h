@@ -17,17 +17,23 @@ enum { LIFECYCLE_CLASSIC = 1, LIFECYCLE_MANIFEST = 2, LIFECYCLE_BOTH = 3 };
 /* The instance of that id, or of that exact start. */
 struct instance *lifecycle_match_id(const struct instances *t, struct proc_id id);
 
-/* The instance whose start was told of by a table or the other provider; `exact` = info's. */
+/* The instance of the pid whose start has that number (not 0) on this boot. */
+struct instance *lifecycle_match_sequence(const struct instances *t, uint32_t pid,
+                                          uint64_t sequence);
+
+/* The instance whose start was told of by a table or the other provider; `exact` = info's, mono_ns
+ * = the record's stamp. */
 struct instance *lifecycle_match_start(const struct instances *t, const struct proc_info *info,
-                                       uint8_t half, bool exact);
+                                       uint8_t half, bool exact, int64_t mono_ns);
 
 /* The instance an exact manifest record means: by identity, or the one whose creation is not known
  * exactly and fits best. */
 struct instance *lifecycle_match_record(const struct instances *t, const struct proc_info *info);
 
-/* The instance a row of a table means that nobody has by its id: the owner of the pid, or one that
- * has ended and is listed still. */
-struct instance *lifecycle_match_row(const struct instances *t, const struct proc_info *info);
+/* The instance a row of a table, read at mono_ns, means that nobody has by its id: the owner of the
+ * pid, or one that has ended and is listed still. */
+struct instance *lifecycle_match_row(const struct instances *t, const struct proc_info *info,
+                                     int64_t mono_ns);
 
 /* The instance whose end a record without id tells of. */
 struct instance *lifecycle_match_stop(const struct instances *t, const struct event *ev);

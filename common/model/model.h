@@ -58,6 +58,7 @@ struct proc_info {
     uint8_t cpu_origin; /* enum cpu_origin */
     uint32_t parent_pid;
     uint64_t parent_start; /* 0 = unknown */
+    uint64_t sequence;     /* number of its start on this boot, stays on the host; 0 = unknown */
     uint32_t session_id;
     uint32_t exit_code;
     int64_t create_ns; /* UTC */

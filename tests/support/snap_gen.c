@@ -78,6 +78,7 @@ void snap_gen_put(struct buf *b, uint64_t base, bool full, const struct snap_gen
         set(e + behind, 0x00, p->disk_read, 8);
         set(e + behind, 0x08, p->disk_write, 8);
         set(e + behind, 0x28, p->switches, 8);
+        set(e + behind, 0x168, p->sequence, 8);
     }
     if (p->sid) {
         set(e + behind, 0x34, sid - behind, 4);

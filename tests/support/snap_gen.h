@@ -23,7 +23,7 @@ struct snap_gen_process {
     uint64_t user, kernel; /* 100 ns */
     uint32_t page_faults, hard_faults;
     bool extension;
-    uint64_t switches, disk_read, disk_write;
+    uint64_t switches, disk_read, disk_write, sequence;
     const uint8_t *sid; /* class 148, with the extension; NULL: none */
     size_t sid_n;
 };

@@ -20,7 +20,8 @@
     X(ProcessHandleCount, 20)            \
     X(ProcessIoPriority, 33)             \
     X(ProcessCommandLineInformation, 60) \
-    X(ProcessProtectionInformation, 61)
+    X(ProcessProtectionInformation, 61)  \
+    X(ProcessSequenceNumber, 92)
 
 /* KTHREAD_STATE, KWAIT_REASON: those that are told apart. */
 #define SNAP_THREAD_STATES(X) \

@@ -267,6 +267,9 @@ static enum err take_entry(struct snap_walk *w, const uint8_t *e, size_t size, s
     if (units > 0 && name - behind >= EXTENSION_BYTES) {
         take_extension(e + behind, row);
     }
+    if (units > 0 && name - behind >= sizeof(struct snap_extension)) {
+        row->info.sequence = U64(e + behind, extension, ProcessSequenceNumber);
+    }
     if (units > 0 && w->full) {
         take_user(w, e + behind, size - behind, &row->info);
     }

@@ -28,11 +28,11 @@
 struct snap_win32 {
     struct live_tables base; /* first: struct live_tables * is cast to us */
     struct snap_win32_conf conf;
-    bool full;
-    uint8_t *answer; /* owned */
-    size_t cap, n;   /* bytes */
-    uint64_t unfit;  /* columns this system does not fill, */
-    uint64_t absent; /* and of these what threads do not tell either */
+    bool full, sequences; /* class 148; rows have numbers of starts */
+    uint8_t *answer;      /* owned */
+    size_t cap, n;        /* bytes */
+    uint64_t unfit;       /* columns this system does not fill, */
+    uint64_t absent;      /* and of these what threads do not tell either */
     struct snap_wide *wide;
     struct snap_threads *threads;
     struct snap_lane *lane;
@@ -148,6 +148,7 @@ static bool read_rows(struct snap_win32 *s, int64_t wall_ns)
             !keep_text(s, &row.info.user)) {
             s->counts.damaged++;
         }
+        row.info.sequence = s->sequences ? row.info.sequence : 0;
         snap_wide_row(s->wide, &row);
         row.mask &= ~s->unfit;
         snap_threads_row(s->threads, &w, &row);
@@ -243,6 +244,19 @@ static int64_t own_base_priority(void)
     }
 }
 
+/* The number of our own start, as the system says elsewhere: where the table says it too, it does of
+ * everybody. 0: older systems have none. */
+static uint64_t own_sequence(void)
+{
+    uint64_t sequence = 0;
+
+    return NtQueryInformationProcess(GetCurrentProcess(),
+                                     (PROCESSINFOCLASS)SNAP_ProcessSequenceNumber, &sequence,
+                                     sizeof sequence, NULL) == 0
+               ? sequence
+               : 0;
+}
+
 /* Whether this class answers, with our own process in it; sets the columns to leave out. */
 static enum err try_class(struct snap_win32 *s, bool full)
 {
@@ -263,6 +277,7 @@ static enum err try_class(struct snap_win32 *s, bool full)
         }
         if (row.info.id.pid == os_process_id()) {
             s->unfit = snap_rows_unfit(&row, own_base_priority());
+            s->sequences = row.info.sequence && row.info.sequence == own_sequence();
             s->absent = s->unfit & ~snap_threads_probe(s->threads, &w);
             return ERR_OK;
         }

@@ -33,8 +33,8 @@ static void defaults_are_those_of_the_documents(void **state)
     assert_ok(read_text(&v, &c, "", NULL));
     assert_string_equal(v.session_name, "procfleet");
     assert_int_equal(v.buffers.kb, 64);
-    assert_int_equal(v.buffers.min, 4);
-    assert_int_equal(v.buffers.max, 64);
+    assert_int_equal(v.buffers.min, 64);
+    assert_int_equal(v.buffers.max, 256);
     assert_int_equal(v.hi.kb, 256);
     assert_int_equal(v.hi.min, 64);
     assert_int_equal(v.hi.max, 128);

@@ -93,6 +93,9 @@ static void check_process(const struct event *ev, const struct payload *p)
     assert_int_equal(proc->info.id.pid, payload_number(p, "ProcessID"));
     assert_true(proc->info.id.start == payload_number(p, "CreateTime"));
     assert_true(proc->info.have & INFO_CREATE_TIME);
+    assert_true(
+        proc->info.sequence ==
+        (payload_has(p, "ProcessSequenceNumber") ? payload_number(p, "ProcessSequenceNumber") : 0));
     if (ev->kind == EV_PROC_STOP) {
         check_stop(proc, p);
         return;

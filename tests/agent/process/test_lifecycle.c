@@ -691,6 +691,113 @@ static void more_waiting_halves_than_there_is_room_for_are_told_early(void **sta
     bench_free(b);
 }
 
+static void row_of(struct bench *b, int64_t ms, uint32_t pid, int64_t created_ms, uint64_t sequence)
+{
+    struct snap_row row = feed_row(pid, clk_to_filetime(WALL0 + created_ms * CLK_MS), created_ms);
+
+    row.info.sequence = sequence;
+    feed_rows(b, ms, &row, 1);
+}
+
+static void check_once(const struct bench *b, const char *order, int off)
+{
+    size_t starts = told(b, LIFE_PROCESS_START, 8), stops = told(b, LIFE_PROCESS_STOP, 8);
+
+    if (starts != 1 || stops != 1) {
+        fail_msg("order %s, off by %d: %d starts, %d stops", order, off, (int)starts, (int)stops);
+    }
+    for (size_t i = 0; i < b->heard.n; i++) {
+        const struct life_event *ev = &b->heard.events[i];
+
+        assert_true(ev->info.id.pid != 8 || !(ev->info.have & INFO_EXIT_INFERRED));
+        assert_true(ev->info.id.pid != 8 || ev->info.origin == ORIGIN_START);
+    }
+    assert_int_equal(lifecycle_stats(b->life)->unpaired, 0);
+}
+
+/* Kernel records still have the time of before, what the system says of creations has the new one. */
+static void a_clock_that_is_set_by_ten_seconds_splits_no_process(void **state)
+{
+    static const char *const orders[] = {"cmtMC", "mctCM", "ctmMC", "tcmCM", "tmcMC", "cmMCt"};
+
+    for (int sign = -1; sign <= 1; sign += 2) {
+        int64_t created = 10 + sign * 10000;
+
+        for (size_t i = 0; i < COUNT_OF(orders); i++) {
+            struct bench *b = bench_of_two();
+
+            feed_rows(b, 1, NULL, 0);
+            for (const char *what = orders[i]; *what; what++) {
+                switch (*what) {
+                case 'c':
+                    (void)feed(b, feed_classic(EV_PROC_START, 10, 8));
+                    break;
+                case 'm':
+                    (void)feed(b, feed_manifest(EV_PROC_START, 11, 8, created));
+                    break;
+                case 't':
+                    row_of(b, 40, 8, created, 0);
+                    break;
+                case 'C':
+                    (void)feed(b, feed_classic(EV_PROC_STOP, 50, 8));
+                    break;
+                default:
+                    (void)feed(b, feed_manifest(EV_PROC_STOP, 51, 8, created));
+                }
+            }
+            advance(b, 20000);
+            check_once(b, orders[i], 10 * sign);
+            bench_free(b);
+        }
+    }
+}
+
+/* Whatever a table and a record say of its creation: the number of its start is the same. */
+static void the_number_of_its_start_is_an_identity_without_clocks(void **state)
+{
+    static const int64_t off_ms[] = {-10000, -1, 1, 10000};
+
+    for (size_t i = 0; i < COUNT_OF(off_ms); i++) {
+        for (int table_first = 0; table_first < 2; table_first++) {
+            struct bench *b = bench_of_two();
+            struct event start = feed_manifest(EV_PROC_START, 11, 8, 10);
+            struct event stop = feed_manifest(EV_PROC_STOP, 51, 8, 10);
+
+            start.u.proc.info.sequence = stop.u.proc.info.sequence = 4711;
+            feed_rows(b, 1, NULL, 0);
+            if (table_first) {
+                row_of(b, 15, 8, 10 + off_ms[i], 4711);
+            }
+            (void)feed(b, feed_classic(EV_PROC_START, 10, 8));
+            (void)feed(b, start);
+            row_of(b, 30, 8, 10 + off_ms[i], 4711);
+            (void)feed(b, feed_classic(EV_PROC_STOP, 50, 8));
+            (void)feed(b, stop);
+            row_of(b, 60, 8, 10 + off_ms[i], 4711); /* it is listed still */
+            advance(b, 20000);
+            check_once(b, table_first ? "tcmtCMt" : "cmtCMt", (int)off_ms[i]);
+            bench_free(b);
+        }
+    }
+}
+
+/* Near in time, but not the same start. */
+static void other_numbers_are_other_processes(void **state)
+{
+    struct bench *b = bench_new(false);
+    struct event start = feed_manifest(EV_PROC_START, 20, 8, 20);
+
+    start.u.proc.info.sequence = 2;
+    feed_rows(b, 1, NULL, 0);
+    row_of(b, 10, 8, 9, 1);
+    (void)feed(b, start);
+    row_of(b, 30, 8, 20, 2);
+    advance(b, 20000);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 2);
+    assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 1);
+    bench_free(b);
+}
+
 static void creation_survives_every_failing_allocation(void **state)
 {
     struct lifecycle_conf conf = {.told = hear};
@@ -782,6 +889,9 @@ int main(void)
         cmocka_unit_test(one_provider_alone_is_told_at_once),
         cmocka_unit_test(a_manifest_stop_ends_the_instance_that_classic_records_know),
         cmocka_unit_test(more_waiting_halves_than_there_is_room_for_are_told_early),
+        cmocka_unit_test(a_clock_that_is_set_by_ten_seconds_splits_no_process),
+        cmocka_unit_test(the_number_of_its_start_is_an_identity_without_clocks),
+        cmocka_unit_test(other_numbers_are_other_processes),
         cmocka_unit_test(creation_survives_every_failing_allocation),
         cmocka_unit_test(polling_may_begin_and_end_while_it_runs),
         cmocka_unit_test(a_start_that_the_first_table_shows_is_told_by_its_record),

@@ -40,6 +40,7 @@ static const struct snap_gen_process service = {.pid = 8,
                                                 .n_threads = 1,
                                                 .extension = true,
                                                 .switches = UINT64_C(5000000000),
+                                                .sequence = UINT64_C(6000000001),
                                                 .disk_read = 4096,
                                                 .disk_write = 8192};
 
@@ -160,7 +161,9 @@ static void the_extension_is_read_only_where_it_fits_before_the_name(void **stat
         assert_int_equal(row.mask & columns, 0);
         assert_ok(snap_rows_next(&w, &row));
         assert_int_equal(row.mask & columns, 0);
+        assert_int_equal(row.info.sequence, 0);
         assert_ok(snap_rows_next(&w, &row));
+        assert_int_equal(row.info.sequence, 6000000001);
         assert_int_equal(row.mask & columns, columns);
         assert_int_equal(row.values[M_CONTEXT_SWITCHES], 5000000000);
         assert_int_equal(row.values[M_DISK_READ_BYTES], 4096);
