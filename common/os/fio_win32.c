@@ -9,6 +9,7 @@
 #include "common/os/os.h"
 #include "common/os/os_acl_win32.h"
 #include "common/os/os_impl_win32.h"
+#include "common/os/os_retry_win32.h"
 #include "common/os/win32.h"
 
 #define PIECE_MAX (1u << 30) /* of one call */
@@ -34,9 +35,9 @@ static enum err open_with(struct fio_file **out, const char *path, DWORD how)
     if (!f) {
         return ERR_NOMEM;
     }
-    f->handle = CreateFileW(w, GENERIC_READ | GENERIC_WRITE,
-                            FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, &acl.attributes,
-                            how, FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
+    f->handle = os_retry_win32_create(
+        w, GENERIC_READ | GENERIC_WRITE, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE,
+        &acl.attributes, how, FILE_ATTRIBUTE_NORMAL | FILE_FLAG_OPEN_REPARSE_POINT);
     if (f->handle == INVALID_HANDLE_VALUE) {
         e = os_win32_last_error();
         mem_free(f);
@@ -160,7 +161,8 @@ static enum err real_rename(void *ctx, const char *from, const char *to)
         !os_win32_wide(wide_to, OS_WIN32_PATH_UNITS, to)) {
         return ERR_INVALID;
     }
-    return MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
+    return os_retry_win32_move(wide_from, wide_to,
+                               MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)
                ? ERR_OK
                : os_win32_last_error();
 }

@@ -25,6 +25,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/os/os_awake.h"
 
 enum err os_posix_err(int errno_value)
 {
@@ -78,6 +79,11 @@ int64_t os_utc_ns(void)
 int64_t os_mono_ns(void)
 {
     return clock_ns(CLOCK_MONOTONIC);
+}
+
+int64_t os_awake_ns(void)
+{
+    return os_mono_ns(); /* CLOCK_MONOTONIC does not count sleep */
 }
 
 int64_t os_cpu_ns(void)

@@ -7,8 +7,11 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os_acl_win32.h"
+#include "common/os/os_awake.h"
 #include "common/os/os_impl_win32.h"
 #include "common/os/os_notify.h"
+#include "common/os/os_retry_win32.h"
+#include "common/os/os_wait_win32.h"
 #include "common/os/win32.h"
 
 #define PATH_UNITS OS_WIN32_PATH_UNITS
@@ -90,6 +93,13 @@ int64_t os_mono_ns(void)
     return clk_ticks_to_ns(now.QuadPart, (uint64_t)frequency.QuadPart);
 }
 
+int64_t os_awake_ns(void)
+{
+    ULONGLONG units;
+
+    return QueryUnbiasedInterruptTime(&units) ? (int64_t)units * 100 : os_mono_ns();
+}
+
 int64_t os_cpu_ns(void)
 {
     FILETIME created, ended, kernel, user;
@@ -118,7 +128,7 @@ enum err os_random(void *p, size_t n)
 
 void os_sleep_ns(int64_t ns)
 {
-    if (ns > 0) {
+    if (ns > 0 && !os_wait_win32_sleep(ns)) {
         Sleep((DWORD)((ns + CLK_MS - 1) / CLK_MS));
     }
 }
@@ -138,6 +148,7 @@ struct os_mutex {
 struct os_cond {
     CONDITION_VARIABLE cv;
     struct os_mutex *m;
+    struct os_wait_win32_list brief; /* those who wait for a moment */
 };
 
 static DWORD WINAPI thread_main(void *p)
@@ -248,11 +259,14 @@ void os_cond_wait(struct os_cond *c)
 
 enum err os_cond_wait_until(struct os_cond *c, int64_t mono_ns)
 {
-    int64_t left_ms = (mono_ns - os_mono_ns() + CLK_MS - 1) / CLK_MS;
+    int64_t left_ns = mono_ns - os_mono_ns();
+    int64_t left_ms = (left_ns + CLK_MS - 1) / CLK_MS;
     DWORD ms = left_ms <= 0 ? 0 : left_ms > 86400000 ? 86400000 : (DWORD)left_ms;
 
-    if (SleepConditionVariableSRW(&c->cv, &c->m->lock, ms, 0)) {
-        return ERR_OK;
+    if (left_ns <= 0 || !os_wait_win32_for(&c->brief, &c->m->lock, left_ns)) {
+        if (SleepConditionVariableSRW(&c->cv, &c->m->lock, ms, 0)) {
+            return ERR_OK;
+        }
     }
     return os_mono_ns() >= mono_ns ? ERR_TIMEOUT : ERR_OK;
 }
@@ -260,11 +274,13 @@ enum err os_cond_wait_until(struct os_cond *c, int64_t mono_ns)
 void os_cond_wake(struct os_cond *c)
 {
     WakeConditionVariable(&c->cv);
+    os_wait_win32_wake(&c->brief); /* more than one may look and wait again */
 }
 
 void os_cond_wake_all(struct os_cond *c)
 {
     WakeAllConditionVariable(&c->cv);
+    os_wait_win32_wake(&c->brief);
 }
 
 /* -- host -- */
@@ -573,8 +589,8 @@ static enum err create_wide(HANDLE *out, const WCHAR *path, bool private_file)
     if (e) {
         return e;
     }
-    *out = CreateFileW(path, GENERIC_WRITE, 0, private_file ? &acl.attributes : NULL, CREATE_ALWAYS,
-                       FILE_ATTRIBUTE_NORMAL, NULL);
+    *out = os_retry_win32_create(path, GENERIC_WRITE, 0, private_file ? &acl.attributes : NULL,
+                                 CREATE_ALWAYS, FILE_ATTRIBUTE_NORMAL);
     return *out == INVALID_HANDLE_VALUE ? last_error() : ERR_OK;
 }
 
@@ -599,11 +615,11 @@ enum err os_write_file(const char *path, const void *p, size_t n, bool private_f
         e = last_error();
     }
     CloseHandle(h);
-    if (!e && !MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
+    if (!e && !os_retry_win32_move(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
         e = last_error();
     }
     if (e) {
-        DeleteFileW(from);
+        (void)os_retry_win32_delete(from);
     }
     return e;
 }
@@ -632,7 +648,8 @@ enum err os_rename(const char *from, const char *to)
     if (!wide(wide_from, PATH_UNITS, from) || !wide(wide_to, PATH_UNITS, to)) {
         return ERR_INVALID;
     }
-    return MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING) ? ERR_OK : last_error();
+    return os_retry_win32_move(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING) ? ERR_OK
+                                                                              : last_error();
 }
 
 enum err os_mkdirs(const char *path, bool private_dir)
@@ -680,7 +697,7 @@ enum err os_remove(const char *path)
     if (!wide(w, PATH_UNITS, path)) {
         return ERR_INVALID;
     }
-    return DeleteFileW(w) ? ERR_OK : last_error();
+    return os_retry_win32_delete(w) ? ERR_OK : last_error();
 }
 
 enum err os_remove_dir(const char *path)
@@ -690,7 +707,7 @@ enum err os_remove_dir(const char *path)
     if (!wide(w, PATH_UNITS, path)) {
         return ERR_INVALID;
     }
-    return RemoveDirectoryW(w) ? ERR_OK : last_error();
+    return os_retry_win32_remove_dir(w) ? ERR_OK : last_error();
 }
 
 bool os_exists(const char *path)

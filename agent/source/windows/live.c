@@ -25,6 +25,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/os/os_awake.h"
 
 #define LOOK_NS   (100 * CLK_MS) /* at how events are, and whether to stop */
 #define STEPS_MAX 64             /* to empty the rings of lost sessions */
@@ -52,6 +53,7 @@ struct live {
     unsigned level;
     int64_t period_ns, tick_ns;
     int64_t next_table_ns, next_tick_ns, next_look_ns;
+    int64_t awake_ns; /* at the last table, by the clock that stands still in sleep */
 
     atomic_bool stopping;
     struct os_mutex *lock; /* guards stopping against a wake that comes too early */
@@ -206,6 +208,16 @@ static int64_t grid_next(int64_t next_ns, int64_t period_ns, int64_t now_ns)
     return next_ns + (now_ns - next_ns) / period_ns * period_ns + period_ns;
 }
 
+/* Tables that were left out. While the machine slept there was nobody who could have taken one. */
+static uint64_t missed(struct live *l)
+{
+    int64_t awake_ns = l->conf.awake_ns(), late_ns = os_mono_ns() - l->next_table_ns;
+    int64_t most_ns = clk_sub(awake_ns, l->awake_ns);
+
+    l->awake_ns = awake_ns;
+    return (uint64_t)((late_ns < most_ns ? late_ns : most_ns) / l->period_ns);
+}
+
 static enum err table_when_due(struct live *l)
 {
     enum err e;
@@ -214,7 +226,7 @@ static enum err table_when_due(struct live *l)
         return ERR_OK;
     }
     e = take_table(l);
-    l->late += (uint64_t)((os_mono_ns() - l->next_table_ns) / l->period_ns);
+    l->late += missed(l);
     l->next_table_ns = grid_next(l->next_table_ns, l->period_ns, os_mono_ns());
     return e;
 }
@@ -375,6 +387,7 @@ static enum err run(struct source *source)
     enum err e = l->events ? l->events->ops->begin(l->events) : ERR_OK;
 
     l->next_table_ns = os_mono_ns();
+    l->awake_ns = l->conf.awake_ns();
     if (!e && l->events) { /* what was refused meanwhile is known now */
         l->up = l->events->ops->up(l->events, &l->why);
         describe(l);
@@ -536,6 +549,7 @@ enum err live_open(struct source **out, const struct live_conf *conf, struct sou
     l->base.ops = &ops;
     l->base.about = conf->about;
     l->conf = *conf;
+    l->conf.awake_ns = conf->awake_ns ? conf->awake_ns : os_awake_ns;
     l->sink = sink;
     l->period_ns = conf->period_ns;
     e = open_parts(l, why);

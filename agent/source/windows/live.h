@@ -74,6 +74,7 @@ struct live_conf {
     void *ctx;
     bool events_needed;
     int64_t period_ns;         /* distance of tables until the pace says otherwise */
+    int64_t (*awake_ns)(void); /* NULL: os_awake_ns */
     struct source_about about; /* cpus, boot, system; name, polled and detail are live's */
 };
 

@@ -60,6 +60,8 @@ struct rig {
     /* What the source's sink was told after the first table: r record, t table, s source; and the
      * last of each. */
     bool first;
+    int64_t slow_ns; /* what a table takes */
+    int64_t (*awake_ns)(void);
     char log[LOG_MAX];
     size_t n;
     int64_t now_ns;
@@ -160,6 +162,7 @@ static enum err take(struct live_tables *tables, struct snapshot *out)
         return ERR_BUSY;
     }
     r->taken++;
+    os_sleep_ns(r->slow_ns);
     for (uint32_t i = 0; i < ROWS; i++) {
         int n = snprintf(r->names[i], sizeof r->names[i], "p%u-%u", r->taken, (unsigned)i);
 
@@ -360,6 +363,7 @@ static enum err rig_open(struct rig *r, bool needed, struct errmsg *why)
                              .ctx = r,
                              .events_needed = needed,
                              .period_ns = CLK_MS,
+                             .awake_ns = r->awake_ns,
                              .about = {.cpus = 3, .system = "Script 1"}};
     struct source_sink sink = {
         .ctx = r, .raw = on_raw, .fact = on_fact, .table = on_table, .advance = on_advance};
@@ -595,6 +599,33 @@ static void no_table_is_late_because_the_pace_grew(void **state)
     rig_close(&r, 0, 0);
 }
 
+static int64_t asleep(void)
+{
+    return 0;
+}
+
+static int64_t awake(void)
+{
+    return os_mono_ns();
+}
+
+/* Eight hours of sleep are not 28,800 tables that came too late. */
+static void what_the_machine_slept_through_is_not_late(void **state)
+{
+    static const struct step script[] = {{PACE, .n = 1, .m = 1}, {TABLES, .n = 20}, {END, .n = 0}};
+
+    for (int sleeps = 0; sleeps < 2; sleeps++) {
+        struct rig r = {.why = "refused", .slow_ns = 5 * CLK_MS};
+        struct source_stats s;
+
+        r.awake_ns = sleeps ? asleep : awake;
+        rig_run(&r, script, ERR_OK);
+        r.source->ops->stats(r.source, &s);
+        assert_true(sleeps ? s.late == 0 : s.late >= 20);
+        rig_close(&r, 0, 0);
+    }
+}
+
 static void a_table_that_cannot_be_taken_now_is_left_out(void **state)
 {
     static const struct step script[] = {
@@ -753,6 +784,7 @@ int main(void)
         cmocka_unit_test(ticks_come_although_nothing_happens),
         cmocka_unit_test(the_pace_and_the_level_are_followed),
         cmocka_unit_test(no_table_is_late_because_the_pace_grew),
+        cmocka_unit_test(what_the_machine_slept_through_is_not_late),
         cmocka_unit_test(a_table_that_cannot_be_taken_now_is_left_out),
         cmocka_unit_test(tables_that_fail_for_a_while_are_missed_and_counted),
         cmocka_unit_test(tables_that_fail_end_the_run_in_order),
