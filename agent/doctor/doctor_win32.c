@@ -33,6 +33,8 @@
     ETW_GUID(0x5c0e913a, 0x2477, 0x464b, 0x9d, 0x31, 0xc2, 0x08, 0x6f, 0x1b, 0xd4, 0xe9)
 #define SESSION_KP_GUID \
     ETW_GUID(0x1e7a40d6, 0xb83c, 0x4d15, 0x8c, 0x62, 0x09, 0xf7, 0x5d, 0xa1, 0x3b, 0x74)
+
+#define PRIVATE_LOGGERS 6u
 #define RIGHTS_FIX                                                                       \
     "run the service as LocalSystem, or put its account into Performance Log Users and " \
     "grant it 'Profile system performance'; see docs/windows.md"
@@ -157,8 +159,15 @@ static void narrow(char *text, int size, const WCHAR *w)
     }
 }
 
+/* Eight sessions may be system loggers; these two names have theirs reserved. */
+static bool is_private(const char *name)
+{
+    return _stricmp(name, "NT Kernel Logger") != 0 &&
+           _stricmp(name, "Circular Kernel Context Logger") != 0;
+}
+
 /* Who holds the system loggers, and whether a session of ours is there. */
-static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n)
+static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n, bool more)
 {
     char holders[400] = "", name[200];
     bool ours = false;
@@ -169,19 +178,17 @@ static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n)
 
         narrow(name, sizeof name, blocks[i].logger);
         ours = ours || strncmp(name, "procfleet", 9) == 0;
-        if (blocks[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
+        if ((blocks[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) && is_private(name)) {
             loggers++;
             (void)snprintf(holders + used, sizeof holders - used, "%s%s", used ? ", " : " (", name);
         }
     }
-    check_result_report(d->all, "etw.sessions",
-                        loggers >= 8 || n >= SESSIONS_MAX ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
-                        loggers >= 8 || n >= SESSIONS_MAX
-                            ? "stop one that is not needed: logman stop NAME -ets"
-                            : "",
-                        "%lu %s, %u of 8 system loggers%s%s; ours among them: %s", n,
-                        plural(n, "session", "sessions"), loggers, holders, holders[0] ? ")" : "",
-                        ours ? "yes" : "no");
+    check_result_report(
+        d->all, "etw.sessions", loggers >= PRIVATE_LOGGERS ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        loggers >= PRIVATE_LOGGERS ? "stop one that is not needed: logman stop NAME -ets" : "",
+        "%lu%s %s, %u of %u private system loggers%s%s; ours among them: %s", n,
+        more ? " and more" : "", plural(n, "session", "sessions"), loggers, PRIVATE_LOGGERS,
+        holders, holders[0] ? ")" : "", ours ? "yes" : "no");
 }
 
 static void check_sessions(struct doctor *d, const struct etw_api *api)
@@ -190,6 +197,7 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
     EVENT_TRACE_PROPERTIES *list[SESSIONS_MAX];
     struct errmsg why = {""};
     ULONG n = 0, code;
+    bool more;
 
     if (!blocks) {
         check_result_report(d->all, "etw.sessions", CHECK_RESULT_SKIPPED, "", "out of memory");
@@ -203,11 +211,12 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
         list[i] = &blocks[i].p;
     }
     code = api->list(list, SESSIONS_MAX, &n);
-    if (etw_ctl_error(&why, "listing", "sessions", code)) {
+    more = code == ERROR_MORE_DATA;
+    if (!more && etw_ctl_error(&why, "listing", "sessions", code)) {
         check_result_report(d->all, "etw.sessions", CHECK_RESULT_WARNING, RIGHTS_FIX, "%s",
                             why.text);
     } else {
-        say_sessions(d, blocks, n < SESSIONS_MAX ? n : SESSIONS_MAX);
+        say_sessions(d, blocks, n < SESSIONS_MAX ? n : SESSIONS_MAX, more);
     }
     mem_free(blocks);
 }

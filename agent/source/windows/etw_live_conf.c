@@ -15,6 +15,7 @@
 #define IMAGES_NS    (CLK_S / 4)
 #define SPARE        20 /* buffers beside two for each CPU */
 #define KB_LEAST     64
+#define BUFFERS_MAX  4096
 
 /* Sessions are known by name and GUID. Another name has another GUID, for the system takes each
  * only once. */
@@ -36,6 +37,11 @@ static uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 void etw_live_conf_buffers(struct etw_session_conf *s, const struct etw_buffers *b,
                            uint32_t pool_mib, uint32_t cpus)
 {
@@ -49,12 +55,8 @@ void etw_live_conf_buffers(struct etw_session_conf *s, const struct etw_buffers 
            (uint64_t)s->max_buffers * s->buffer_kb > (uint64_t)pool_mib * 1024) {
         s->buffer_kb /= 2; /* of so many a smaller one holds as much time of its CPU */
     }
-    if ((uint64_t)s->max_buffers * s->buffer_kb > (uint64_t)pool_mib * 1024) {
-        s->max_buffers = pool_mib * 1024 / s->buffer_kb;
-    }
-    if (s->min_buffers > s->max_buffers) {
-        s->min_buffers = s->max_buffers;
-    }
+    s->max_buffers = smaller(s->max_buffers, smaller(pool_mib * 1024 / s->buffer_kb, BUFFERS_MAX));
+    s->min_buffers = smaller(s->min_buffers, s->max_buffers);
 }
 
 static void set_buffers(struct etw_session_conf *s, const struct etw_buffers *b,

@@ -640,6 +640,31 @@ static void sessions_of_another_name_are_other_sessions(void **state)
     assert_true(theirs.sessions[0].session.attach);
 }
 
+static void many_processors_have_buffers_of_their_own(void **state)
+{
+    static const struct {
+        uint32_t cpus;
+        bool one_stream;
+        struct etw_buffers conf, made;
+    } rows[] = {
+        {8, false, {256, 64, 128}, {256, 64, 128}},
+        {64, false, {256, 64, 128}, {256, 128, 148}},
+        {256, false, {256, 64, 128}, {64, 512, 532}}, /* smaller ones, within the pool */
+        {2048, false, {256, 64, 128}, {64, 1024, 1024}},
+        {256, true, {64, 64, 256}, {64, 64, 256}},
+        {2, false, {32, 64, 512}, {32, 64, 512}},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct etw_session_conf s = {.one_stream = rows[i].one_stream};
+
+        etw_live_conf_buffers(&s, &rows[i].conf, 64, rows[i].cpus);
+        assert_int_equal(s.buffer_kb, rows[i].made.kb);
+        assert_int_equal(s.min_buffers, rows[i].made.min);
+        assert_int_equal(s.max_buffers, rows[i].made.max);
+    }
+}
+
 static void nothing_to_record_is_an_error(void **state)
 {
     struct etw_conf v = {.session_name = "procfleet"};
@@ -714,6 +739,7 @@ int main(void)
         cmocka_unit_test(a_ring_that_overflows_is_said),
         cmocka_unit_test(the_distance_of_samples_is_told_where_we_have_set_it),
         cmocka_unit_test(sessions_of_another_name_are_other_sessions),
+        cmocka_unit_test(many_processors_have_buffers_of_their_own),
         cmocka_unit_test(nothing_to_record_is_an_error),
         cmocka_unit_test(opening_survives_every_failing_allocation),
     };
