@@ -589,8 +589,8 @@ static bool lifecycle_known_by_table(const struct instance *p, const struct even
     bool fresh = (p->info.have & INFO_CREATE_TIME) && age_ns < LIFECYCLE_WAIT_NS &&
                  age_ns > -LIFECYCLE_WAIT_NS;
 
-    return p->life.start_due_ns || (!p->life.start_half && p->info.origin == ORIGIN_SNAPSHOT &&
-                                    (p->life.new_row || fresh));
+    return p->life.start_due_ns ||
+           (!p->life.start_half && p->info.origin == ORIGIN_SNAPSHOT && (p->life.new_row || fresh));
 }
 
 static struct instance *lifecycle_on_start(struct lifecycle *l, const struct event *ev)
