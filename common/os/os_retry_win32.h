@@ -1,7 +1,7 @@
 /* Renaming, replacing, removing and creating files that somebody else has open for a moment: virus
- * scanners, indexers and back-up programs look at each new file and do not share it. What fails with
- * access denied, a sharing or a lock violation is tried again, OS_RETRY_WIN32_MS in all; then the
- * code stands as it does after the system's own function. Only common/os/ includes this.
+ * scanners, indexers and back-up programs look at each new file and do not share it. What fails
+ * with access denied, a sharing or a lock violation is tried again, OS_RETRY_WIN32_MS in all; then
+ * the code stands as it does after the system's own function. Only common/os/ includes this.
  * Threads: any. */
 #ifndef PROCFLEET_COMMON_OS_OS_RETRY_WIN32_H
 #define PROCFLEET_COMMON_OS_OS_RETRY_WIN32_H

@@ -1,7 +1,7 @@
 /* A condition variable cannot be waited for together with a timer. So who waits for less than
- * OS_WAIT_WIN32_NS stands in a list of the condition, and whoever wakes the condition sets the events
- * of that list, too. The list is entered before the lock is given up: who changes something under
- * the lock and then wakes finds everybody who waits for it. */
+ * OS_WAIT_WIN32_NS stands in a list of the condition, and whoever wakes the condition sets the
+ * events of that list, too. The list is entered before the lock is given up: who changes something
+ * under the lock and then wakes finds everybody who waits for it. */
 #include "common/os/os_wait_win32.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
-/* Waits of less than OS_WAIT_WIN32_NS that end when they should: the waits of Windows otherwise last
- * until its next clock tick, 15.6 ms. By timers of high resolution (Windows 10 1803 and newer); where
- * there are none, the caller waits as it always did. Each thread that waits so has a timer and an
- * event of its own until it ends. Only common/os/ includes this.
+/* Waits of less than OS_WAIT_WIN32_NS that end when they should: the waits of Windows otherwise
+ * last until its next clock tick, 15.6 ms. By timers of high resolution (Windows 10 1803 and
+ * newer); where there are none, the caller waits as it always did. Each thread that waits so has a
+ * timer and an event of its own until it ends. Only common/os/ includes this.
  * Threads: any; a list belongs to its condition. */
 #ifndef PROCFLEET_COMMON_OS_OS_WAIT_WIN32_H
 #define PROCFLEET_COMMON_OS_OS_WAIT_WIN32_H

@@ -40,10 +40,11 @@ struct snap_thread {
 
 void snap_rows_init(struct snap_walk *w, const void *p, size_t n, uint64_t base, bool full);
 
-/* The next process. info.sequence stands where current systems have it: on older ones, whose
- * extension is shorter, something else may stand there, see snap_win32.c. Texts in *out are borrowed from w until the next call. Process 0 is named
+/* The next process. Texts in *out are borrowed from w until the next call. Process 0 is named
  * "Idle" and has no creation time. Columns of the extension (context switches, disk bytes) are
  * there only where the answer has room for it. All columns are as read: see snap_rows_unfit.
+ * info.sequence is what stands where current systems have it: on older ones, whose extension is
+ * shorter, that may be something else, see snap_win32.c.
  * Errors: ERR_END (no more), ERR_CORRUPT (this and everything behind it cannot be read) */
 NODISCARD enum err snap_rows_next(struct snap_walk *w, struct snap_row *out);
 

@@ -244,8 +244,8 @@ static int64_t own_base_priority(void)
     }
 }
 
-/* The number of our own start, as the system says elsewhere: where the table says it too, it does of
- * everybody. 0: older systems have none. */
+/* The number of our own start, as the system says elsewhere: where the table says it too, it does
+ * so of everybody. 0: older systems have none. */
 static uint64_t own_sequence(void)
 {
     uint64_t sequence = 0;

@@ -715,7 +715,7 @@ static void check_once(const struct bench *b, const char *order, int off)
     assert_int_equal(lifecycle_stats(b->life)->unpaired, 0);
 }
 
-/* Kernel records still have the time of before, what the system says of creations has the new one. */
+/* Kernel records still have the time of before, what the system says of creations the new one. */
 static void a_clock_that_is_set_by_ten_seconds_splits_no_process(void **state)
 {
     static const char *const orders[] = {"cmtMC", "mctCM", "ctmMC", "tcmCM", "tmcMC", "cmMCt"};

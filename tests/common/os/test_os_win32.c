@@ -1,5 +1,5 @@
-/* What only Windows does: others look at our files for a moment and do not share them, and waits last
- * until the next tick of the clock. */
+/* What only Windows does: others look at our files for a moment and do not share them, and waits
+ * last until the next tick of the clock. */
 #include "tests/support/t.h"
 
 #include <stdatomic.h>
