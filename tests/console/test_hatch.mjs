@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { holes, lossRuns, nearest } from '../../collector/console/web/hatch.js';
+import { holes, lossRuns, nearest, seriesOf, stretches } from '../../collector/console/web/hatch.js';
 
 const NS = 1000000n;
 const series = (...present) => ({ t0_ms: 1000, step_ns: '1000000000', n: present.length, present });
@@ -37,4 +37,46 @@ test('where no agent ran and nothing was lost is not measured, between two sampl
     assert.deepEqual(ran, [{ from: 2000, until: 8000, text: 'not measured' }]);
     assert.deepEqual(within([1, 0, 0, 0, 1, 0, 1, 1, 1], '1000000000'), []);
     assert.deepEqual(within(undefined, '2000000000'), []);
+});
+
+test('nothing that arrived is a loss only where coverage knows of one', () => {
+    const asked = { t0_ms: 0, step_ns: '10000000000', n: 6, present: [1000000, 0, 0, 0, 0, 1000000] };
+    const none = { ...asked, hosts_in: [1, 0, 0, 0, 0, 1], lost: [] };
+    assert.deepEqual(lossRuns(none, [host(0)]), []);
+    assert.deepEqual(holes(none, [host(0)]).within, [{ from: 10000, until: 50000, text: 'not measured' }]);
+    const some = { ...none, lost: [{ from: 21000, to: 29000 }] };
+    assert.deepEqual(
+        lossRuns(some, [host(0)]).map((r) => [r.from, r.to]),
+        [[20000, 30000]],
+    );
+    assert.equal(lossRuns({ ...asked, hosts_in: none.hosts_in }, [host(0)]).length, 1);
+});
+
+test('a host whose agent did not run is not measured, beside others that were', () => {
+    const times = { first_ns: '1', last_ns: String(90000n * NS), connected: true };
+    const density = {
+        t0_ms: 0,
+        step_ms: 10000,
+        present: Array(9).fill(1000000),
+        starts: [],
+        ends: [],
+        hosts_in: [2, 2, 1, 1, 2, 2, 2, 2, 2],
+        measured: [
+            [0, 9],
+            [0, 2, 2, 5],
+        ],
+        lost: [],
+    };
+    const hosts = ['a', 'b'].map((name) => ({ ...times, name }));
+    const answer = { since_ns: '0', until_ns: String(90000n * NS), hosts, lifetimes: { density } };
+    const found = stretches(answer).filter((l) => /not measured/.test(l.text));
+    assert.deepEqual(
+        found.map((l) => [l.host, l.from, l.until, l.usual]),
+        [[1, 20000, 40000, true]],
+    );
+    assert.equal(seriesOf(density).n, 9);
+    density.hosts_in = [2, 2, 0, 0, 2, 2, 2, 2, 2];
+    assert.ok(stretches(answer).some((l) => l.host === -1 && l.from === 20000));
+    density.lost = [{ from: 25000, to: 26000 }];
+    assert.ok(!stretches(answer).some((l) => l.host === 1 && /not measured/.test(l.text)));
 });

@@ -15,7 +15,7 @@
  *
  * At most four questions are under way at once, as the session allows; the rest wait here. 429 and 503 with
  * Retry-After are asked again, three times. Answers are JSON as docs/console.md has it; `received_ms` is added, and
- * `series.at_most` from its coverage. */
+ * from its coverage `at_most` and `lost`, [{from, to}] in ms, to its series and its density. */
 import { setting } from './store.js';
 import { nsMs } from './time.js';
 
@@ -159,7 +159,12 @@ export function prepared(answer) {
     for (const list of lists) {
         for (let i = 0; i < list.length; i++) if (typeof list[i] === 'string') list[i] = Number(list[i]);
     }
-    if (answer.series) answer.series.at_most = Boolean(answer.coverage?.at_most);
+    const { coverage } = answer;
+    const spans = (coverage?.hosts ?? []).flatMap((c) => c.spans ?? []);
+    const lost = coverage && spans.map((s) => ({ from: nsMs(s.first_ns), to: nsMs(s.last_ns) }));
+    for (const one of [answer.series, answer.lifetimes?.density]) {
+        if (one) Object.assign(one, { at_most: Boolean(coverage?.at_most), lost });
+    }
     answer.received_ms = Date.now();
     return answer;
 }

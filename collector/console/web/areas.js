@@ -40,6 +40,7 @@ export function readout(at, metric, rates, hosts = []) {
     const lost = [
         at.ppm < 1e6 ? `${ppm(at.ppm)} arrived` : '',
         at.hosts < at.asked ? `${count(at.hosts)} of ${count(at.asked)} hosts` : '',
+        at.since !== null ? `all since ${clock(at.since, at.step)}, not measured before` : '',
         off >= 1000 ? `clocks differ by ±${short(off)}` : '',
     ];
     return [

@@ -2,6 +2,7 @@
  *
  *   lossRuns(series, hosts) → [{from, to, ppm, atMost}]     buckets that did not arrive whole, runs of equal kind
  *       joined; ms. What lies in front of a host's first data was not lost
+ *   seriesOf(density) → starts and ends of an answer `lifetimes` as a series, for both
  *   holes(series, hosts) → {before: {until, text} | null, after: {from, text} | null, within: [{from, until, text}]}
  *       where no host had or has data; within: nothing was lost, and no agent ran
  *   stretches(answer) → [{from, until, kind, host, text, ppm, atMost, usual}]     of coverage, host by host; ms
@@ -13,6 +14,7 @@
  *   polled(answer) → names of the hosts whose starts and ends are polled
  *   drawLoss(ctx, x, y, w, h, ppm, atMost)           hatch, the denser the less arrived; at least 2 px wide
  *   drawNothing(ctx, x, y, w, h, label)              grey dots, with a label where it fits
+ *   drawSince(ctx, x, y, w, h)                       over growth of longer than its bucket
  *   drawPolled(ctx, x, y, w)                         the dotted line of polled starts and ends
  *   redone()                                         after a change of the scheme: patterns are made anew */
 import { theme } from './colour.js';
@@ -44,14 +46,23 @@ function most(hosts, from, to) {
     return wanted > 0 ? (FULL * there) / wanted : FULL;
 }
 
+export const seriesOf = (d) => ({ ...d, n: d.present.length, step_ns: d.step_ms * 1e6 });
+
+/* Of a bucket in which no host was measured nothing arrived, lost or not: coverage knows. */
+function nothingLost(series, i, from, to) {
+    if (series.hosts_in?.[i] !== 0) return false;
+    if (series.present[i] >= FULL) return true;
+    return Boolean(series.lost) && !series.lost.some((s) => s.to >= from && s.from <= to);
+}
+
 export function lossRuns(series, hosts = []) {
     const runs = [];
     const asked = hosts.filter((h) => !h.forgotten);
     const step = Number(series.step_ns) / 1e6;
     for (let i = 0; i < series.n; i++) {
         const ppm = series.present[i];
-        if (ppm === null || ppm >= FULL || (series.hosts_in?.[i] === 0 && ppm === undefined)) continue;
         const from = series.t0_ms + i * step;
+        if (ppm === null || ppm === undefined || ppm >= FULL || nothingLost(series, i, from, from + step)) continue;
         const could = most(asked, from, from + step);
         if (could < FULL && ppm >= could - ROUNDED) continue;
         const last = runs[runs.length - 1];
@@ -71,7 +82,7 @@ function unmeasured(series, from, to) {
     const runs = [];
     for (let i = 0; series.hosts_in && i < series.n; i++) {
         const at = series.t0_ms + i * step;
-        if (series.hosts_in[i] !== 0 || series.present[i] < FULL || at < from || at + step > to) continue;
+        if (at < from || at + step > to || !nothingLost(series, i, at, at + step)) continue;
         const last = runs[runs.length - 1];
         if (last && Math.abs(last.until - at) < step / 2) last.until = at + step;
         else runs.push({ from: at, until: at + step, text: 'not measured' });
@@ -190,6 +201,16 @@ export function drawNothing(ctx, x, y, w, h, label) {
     ctx.restore();
 }
 
+/* Growth of longer than its bucket: dots over a faded value. */
+export function drawSince(ctx, x, y, w, h) {
+    ctx.save();
+    ctx.globalAlpha = 0.6;
+    ctx.fillStyle = theme().ground;
+    ctx.fillRect(x, y, w, h);
+    ctx.restore();
+    drawNothing(ctx, x, y, w, h, '');
+}
+
 export function drawPolled(ctx, x, y, w) {
     ctx.save();
     ctx.strokeStyle = theme().dim;
@@ -215,6 +236,25 @@ function lost(span) {
         [span.ticks, 'samples'],
     ].filter(([n]) => Number(n) > 0);
     return parts.map(([n, unit]) => `${count(Number(n))} ${unit}`).join(', ') || 'something';
+}
+
+/* Of each host the stretches between its first data and its last in which no agent ran. `measured` tells them by
+ * turns: so many buckets not, so many measured. */
+function unseen(density, hosts) {
+    const { measured = [], t0_ms, step_ms, lost } = density;
+    const list = [];
+    measured.forEach((turns, host) => {
+        const [first, last] = [nsMs(hosts[host]?.first_ns), nsMs(hosts[host]?.last_ns)];
+        let at = t0_ms;
+        turns.forEach((n, k) => {
+            const [from, until] = [at, at + n * step_ms];
+            at = until;
+            if (k % 2 || from < first || until > last || n * step_ms < Math.max(LATE_MS, 1.5 * step_ms)) return;
+            if (lost?.some((s) => s.to >= from && s.from <= until)) return;
+            list.push({ host, from, until, text: `${hosts[host].name}: not measured` });
+        });
+    });
+    return list;
 }
 
 /* Where nothing of any host is kept or has come. */
@@ -248,6 +288,13 @@ export function stretches(answer) {
         put(-1, 'none', n.from, n.until, n.text);
         if (n.late) end = n.from;
         else begin = n.until;
+    }
+    const density = answer.lifetimes?.density;
+    if (density?.hosts_in) {
+        for (const n of holes(seriesOf(density), answer.hosts).within) put(-1, 'none', n.from, n.until, n.text);
+        for (const n of unseen(density, answer.hosts)) {
+            put(n.host, 'none', n.from, n.until, n.text, { usual: answer.hosts.length > 1 });
+        }
     }
     for (const c of answer.coverage?.hosts ?? []) {
         const h = answer.hosts[c.host];

@@ -48,9 +48,8 @@ function cells(ctx, values, max, x, y, w, h) {
     }
 }
 
-const KEPT = 200;
 const BUDGET_MS = 6; /* of a frame */
-const kept = new Map();
+let kept = new WeakMap(); /* by values; a canvas holds on to the whole table it was in, so it is held weakly */
 let due = [];
 
 function drawDue() {
@@ -58,24 +57,23 @@ function drawDue() {
     while (due.length && performance.now() < until) {
         const one = due.shift();
         if (one.canvas.isConnected) drawStrip(one);
-        else if (kept.get(one.values) === one) kept.delete(one.values);
+        else kept.delete(one.values);
     }
     if (due.length) requestAnimationFrame(drawDue);
 }
 
 export function strip(values, { present, max, width = 240, height = 14, label }) {
     const old = kept.get(values);
-    if (old && old.present === present && old.max === max && old.width === width) {
-        old.canvas.setAttribute('aria-label', label);
-        return old.canvas;
+    const drawn = old && old.present === present && old.max === max && old.width === width && old.canvas.deref();
+    if (drawn) {
+        drawn.setAttribute('aria-label', label);
+        return drawn;
     }
     const canvas = el('canvas.strip', { role: 'img', 'aria-label': label });
     Object.assign(canvas.style, { width: width + 'px', height: height + 'px' });
-    const one = { canvas, values, present, max, width, height };
-    kept.set(values, one);
-    if (kept.size > KEPT) kept.delete(kept.keys().next().value);
+    kept.set(values, { canvas: new WeakRef(canvas), present, max, width });
     if (!due.length) requestAnimationFrame(drawDue);
-    due.push(one);
+    due.push({ canvas, values, present, max, width, height });
     return canvas;
 }
 
@@ -92,7 +90,7 @@ function drawStrip({ canvas, values, present, max, width, height }) {
     }
 }
 
-if (typeof document === 'object') onScheme(() => kept.clear());
+if (typeof document === 'object') onScheme(() => (kept = new WeakMap()));
 
 export function heat(parent, { label, onZoom, onBack, onHover, onSelect }) {
     const canvas = el('canvas', { role: 'img', 'aria-label': label });

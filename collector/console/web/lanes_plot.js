@@ -12,7 +12,7 @@
 
 import { onScheme, theme } from './colour.js';
 import { el } from './el.js';
-import { drawLoss, drawNothing, drawPolled, redone } from './hatch.js';
+import { drawLoss, drawNothing, drawPolled, drawSince, redone } from './hatch.js';
 import { draw, drawLabels, hit, pack, padOf, PITCH, rowY } from './lanes.js';
 import { spanText, ticks } from './time.js';
 
@@ -324,6 +324,7 @@ export function lanesPlot(o) {
         const room = FOOT - 6;
         let most = 0;
         for (let i = 0; i < c.n; i++) {
+            if (c.reaches?.[i]) continue; /* growth of longer than its bucket */
             most = Math.max(
                 most,
                 c.groups.reduce((sum, x) => sum + (x.avg[i] ?? 0), 0),
@@ -342,6 +343,7 @@ export function lanesPlot(o) {
                 g.fillRect(x0, y - h, Math.max(1, x1 - x0), h);
                 y -= h;
             }
+            if (c.reaches?.[i]) drawSince(g, x0, 0, Math.max(2, x1 - x0), FOOT);
         }
         hatch(g, c.losses, FOOT);
         g.fillStyle = s.theme.ink;

@@ -11,7 +11,8 @@
  *       are not seen
  *   p.hover(ms | null)    the cursor, also of another plot       p.select(key | null)     others fade
  *   p.window(from, to)    with what is there                     p.close()
- *   p.at(ms) → {ms, step, ppm, hosts, asked, values: [{label, value}], total} | null
+ *   p.at(ms) → {ms, step, ppm, hosts, asked, values: [{label, value}], total, since} | null      since: ms, what it
+ *       grew by goes back to there; else null
  *   pointer(node, {timeAt, range, onZoom, onWindow, onBack, onHover, onClick, brush})     as on every time axis
  *       onWindow: while the hand moves; onZoom: when it rests; gives a function that ends it
  *
@@ -21,7 +22,7 @@
  * click: back. */
 import { onScheme, ofName, REST, theme } from './colour.js';
 import { axis, valueTicks } from './format.js';
-import { drawLoss, drawNothing, drawPolled, holes, lossRuns, redone } from './hatch.js';
+import { drawLoss, drawNothing, drawPolled, drawSince, holes, lossRuns, redone } from './hatch.js';
 import { el } from './el.js';
 import { pixel, raster } from './raster.js';
 import { ticks } from './time.js';
@@ -114,12 +115,14 @@ export function pointer(node, { timeAt, range, onZoom, onWindow, onBack, onHover
 }
 
 /* What a bucket holds, for readouts. */
-export function bucketAt({ series, groups, rates }, ms) {
+export function bucketAt(data, ms) {
+    const { series, groups, rates } = data;
     const step = Number(series.step_ns) / 1e6;
     const i = Math.floor((ms - series.t0_ms) / step);
     if (i < 0 || i >= series.n) return null;
     const k = rates ? 1000 / step : 1;
     const there = groups.filter((g) => g.values[i] !== null && g.values[i] !== undefined);
+    const back = reaching(data, i);
     const values = there.map((g) => ({ label: g.label, value: g.values[i] * k, rest: g.key === null }));
     return {
         ms: series.t0_ms + i * step,
@@ -129,11 +132,15 @@ export function bucketAt({ series, groups, rates }, ms) {
         asked: series.hosts_asked,
         values,
         total: values.length ? values.reduce((sum, v) => sum + v.value, 0) : null,
+        since: back ? series.t0_ms + (i - back) * step : null,
     };
 }
 
 const there = (v) => v !== null && v !== undefined;
 const lineOf = (g) => (g.key === null ? REST : ofName(g.name ?? g.key));
+
+/* Growth of longer than its bucket, since a host was not measured before it: no scale is made for that. */
+const reaching = ({ series, metric, rates }, i) => (rates || metric === 'cpu_percent' ? (series.reaches?.[i] ?? 0) : 0);
 
 /* The running sums of what is stacked, bottom first, each with its gaps; and the most of each bucket. */
 function stack({ series, groups, stacked }) {
@@ -316,7 +323,11 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
     }
 
     function missing(g) {
-        const { hole, runs } = marks;
+        const { hole, runs, since } = marks;
+        for (const one of since) {
+            const [x, end] = [Math.max(area.x, X(one.from)), Math.min(area.x + area.w, X(one.to))];
+            if (end > x) drawSince(g, x, area.y, Math.max(2, end - x), area.h);
+        }
         for (const run of runs) {
             const [x, end] = [Math.max(area.x, X(run.from)), Math.min(area.x + area.w, X(run.to))];
             if (end > x) drawLoss(g, x, area.y, end - x, area.h, run.ppm, run.atMost);
@@ -330,7 +341,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
     function paint() {
         const c = columns();
         let top = 0;
-        for (let i = c.first; i < c.end; i++) top = Math.max(top, most[i]);
+        for (let i = c.first; i < c.end; i++) if (!reaching(data, i)) top = Math.max(top, most[i]);
         high = top * scale || 1;
         zero = area.h * ratio;
         unit = ((scale / high) * (area.h - OVER_PX)) * ratio;
@@ -406,7 +417,12 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
             const runs = lossRuns(series, hosts)
                 .map((run) => ({ ...run, from: Math.max(run.from, begin), to: Math.min(run.to, end) }))
                 .filter((run) => run.to > run.from);
-            marks = { hole, runs };
+            const since = [];
+            for (let i = 0; i < series.n; i++) {
+                const from = series.t0_ms + i * step;
+                if (reaching(data, i)) since.push({ from, to: from + step });
+            }
+            marks = { hole, runs, since };
             redraw();
         },
         redraw,

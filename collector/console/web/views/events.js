@@ -3,7 +3,7 @@
 import { band } from '../band.js';
 import { el } from '../el.js';
 import { count, NONE } from '../format.js';
-import { drawLoss, drawNothing, lossRuns, nothings } from '../hatch.js';
+import { drawLoss, drawNothing, holes, lossRuns, nothings, seriesOf } from '../hatch.js';
 import { keys } from '../keys.js';
 import { panel } from '../panel.js';
 import { stream } from '../stream.js';
@@ -326,8 +326,10 @@ function open(root, app) {
             },
             (answer) => {
                 const d = answer.lifetimes.density;
-                const series = { ...d, step_ns: d.step_ms * 1e6, at_most: answer.coverage?.at_most };
-                const losses = lossRuns(series, answer.hosts).map((r) => ({ ...r, until: r.to, kind: 'lost' }));
+                const series = seriesOf(d);
+                const losses = lossRuns(series, answer.hosts)
+                    .map((r) => ({ ...r, until: r.to, kind: 'lost' }))
+                    .concat(holes(series, answer.hosts).within);
                 range = { from: nsMs(answer.since_ns), until: nsMs(answer.until_ns) };
                 picture.show({ density: d, losses: losses.concat(nothings(answer)), marks: answer.marks, ...range });
             },

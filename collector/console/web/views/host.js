@@ -3,6 +3,7 @@
 import { areas, buckets } from '../areas.js';
 import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
+import { seriesOf } from '../hatch.js';
 import { keys } from '../keys.js';
 import { panel, told } from '../panel.js';
 import { plot } from '../plot.js';
@@ -59,7 +60,7 @@ function choose(root, app) {
 
 /* Starts and ends of all processes, also of those that no answer could hold one by one. */
 function density(d) {
-    const series = { ...d, step_ns: d.step_ms * 1e6, hosts_asked: 1 };
+    const series = { ...seriesOf(d), hosts_asked: 1 };
     const known = (values) => values.map((v, i) => (v === 0 && d.present[i] === 0 ? null : v));
     const groups = ['starts', 'ends'].map((key) => ({ key, label: key, name: key, values: known(d[key]) }));
     return { series, groups };

@@ -88,6 +88,7 @@ function seriesOf(answer) {
         t0: answer.series.t0_ms,
         step,
         n: answer.series.n,
+        reaches: answer.series.reaches,
         groups: groupsOf(answer, 'cpu_percent', 'image').map((g) => ({
             label: g.label,
             colour: colour(g.name),
