@@ -187,7 +187,7 @@ def loads(page, figure, door, hosts):
     """From the address to the first contents and to rows that can be used: nothing in the cache, then all of it."""
     b = page.browser
     for kept, name in ((False, "first visit"), (True, "again")):
-        paints, uses, all_ = [], [], []
+        paints, uses, all_, cpu = [], [], [], []
         for _ in range(ROUNDS):
             if not kept:
                 b.cdp("Network.enable")
@@ -195,6 +195,7 @@ def loads(page, figure, door, hosts):
             b.open("about:blank")
             b.open(page.origin + "/#/")
             b.wait("the view", "window.usable", 60)
+            cpu.append(1000 * metrics(b)["TaskDuration"])
             b.wait("all answers", QUIET, 60)
             all_.append(b.js("return performance.now()"))
             paints.append(b.js("return performance.getEntriesByName('first-contentful-paint')[0].startTime"))
@@ -202,6 +203,7 @@ def loads(page, figure, door, hosts):
         goal = hosts >= 4000
         figure("door %s, %s: first paint" % (door, name), statistics.median(paints), "ms", 300 if goal else None)
         figure("door %s, %s: usable" % (door, name), statistics.median(uses), "ms", 700 if goal else None)
+        figure("door %s, %s: CPU of the page's thread" % (door, name), statistics.median(cpu), "ms")
         figure("door %s, %s: every answer drawn" % (door, name), statistics.median(all_), "ms")
     sizes = b.js("return performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/'))"
                  ".map((e) => [e.name.split('/v1/')[1].slice(0, 30), Math.round(e.duration), e.decodedBodySize])")
@@ -228,7 +230,10 @@ def fleet_view(fleet, figure, store, hosts):
     page.shut()
     page.open("B")
     loads(page, figure, "B", hosts)
-    figure("sort %d rows, worst" % hosts, max(page.browser.js(SORT, "COVER")), "ms", 50)
+    before = metrics(page.browser)["TaskDuration"]
+    took = page.browser.js(SORT, "COVER")
+    figure("sort %d rows, CPU" % hosts, 1000 * (metrics(page.browser)["TaskDuration"] - before) / len(took), "ms", 50)
+    figure("sort %d rows, worst" % hosts, max(took), "ms", 50)
     page.close()
 
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { LANES, PITCH, ancestors, hit, load, pack, padOf, rowY } from '../../collector/console/web/lanes.js';
+import { LANES, PITCH, ancestors, hit, kin, load, pack, padOf, part, rowY } from '../../collector/console/web/lanes.js';
 
 const SPAN = 60000;
 
@@ -183,4 +183,30 @@ test('groups keep their places when a later answer counts differently', () => {
         pack(d, { order: ['sh'] }).bands.map((b) => b.key),
         ['sh', 'cc'],
     );
+});
+
+test('a family is its parents and all that it started, and keeps its shape alone', () => {
+    /* init 1 → sh 2 → cc 3, cc 4; another 5; 6 and 7 are each other's parent */
+    const rows = [
+        [0, -1, 0, 1, 0, null],
+        [10, -1, 0, 2, 1, null],
+        [20, 5, 1, 3, 2, 0],
+        [30, 5, 1, 4, 2, 1],
+        [40, 5, 1, 5, 1, 0],
+        [50, 5, 1, 6, 7, 0],
+        [50, 5, 1, 7, 6, 0],
+    ];
+    const whole = answer(rows);
+    const d = load(whole);
+    assert.deepEqual(kin(d, 1), [0, 1, 2, 3]);
+    assert.deepEqual(kin(d, 3), [0, 1, 3]);
+    assert.deepEqual(kin(d, 5), [5, 6]);
+    const one = load(part(whole, [1, 3]));
+    assert.deepEqual([...one.pid], [2, 4]);
+    assert.deepEqual([...one.parent], [-1, 1]);
+    assert.deepEqual(
+        pack(one, { group: 'tree', pad: 1 }).bands.map((b) => b.label),
+        ['sh 2'],
+    );
+    assert.equal(whole.lifetimes.n, 7);
 });

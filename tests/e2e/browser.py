@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 
-from fleet import skip
+from fleet import PATIENCE, skip
 
 WATCH = """
   window.testViolations = [];
@@ -96,6 +96,7 @@ class Browser:
         self.driver = webdriver.Chrome(service=Service(shutil.which("chromedriver")), options=options)
         self.driver.set_script_timeout(30)
         self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
+        self.logs = logs
         self.urls = []
         self.errors = []
 
@@ -141,6 +142,7 @@ class Browser:
 
     def wait(self, what, condition, patience=20):
         """condition: JavaScript expression, or a function; returns its value once it is true."""
+        patience *= max(1, PATIENCE / 60)
         end = time.monotonic() + patience
         while True:
             value = condition() if callable(condition) else self.js("return " + condition)
@@ -161,6 +163,8 @@ class Browser:
 
     def collect(self):
         """Takes over what the browser noted since the last time."""
+        if not self.logs:
+            return
         for entry in self.driver.get_log("performance"):
             message = json.loads(entry["message"])["message"]
             if message["method"] == "Network.requestWillBeSent":

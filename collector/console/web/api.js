@@ -131,7 +131,7 @@ export async function request(where, init) {
 /* Names come from hosts: what would not be seen, or would turn the text around it, becomes its number. Plain answers
  * pay one look. Not tab and line ends: they are space. */
 const UNSEEN =
-    /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u115f\u1160\u2800\u3164\uffa0\u034f\p{Cf}\p{Zl}\p{Zp}\p{Variation_Selector}]/gu;
+    /(?![\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Variation_Selector}\u115f\u1160\u2800\u3164\uffa0\u034f]/gu;
 const ESCAPED = /\\u/;
 const number = (c) => '\\u' + c.codePointAt(0).toString(16).padStart(4, '0');
 const seen = (key, v) => (typeof v === 'string' ? v.replace(UNSEEN, number) : v);

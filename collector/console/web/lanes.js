@@ -1,6 +1,7 @@
 /* Process lifetimes as bars in lanes: loading, packing, hit testing, drawing.
  *
  *   load()  columns of an answer -> typed arrays; times in ms from the answer's t0
+ *   kin()   the rows of a process, its parents and all that it started; part() -> the answer with these alone
  *   pack()  which lane each process lies in, and how high everything is; knows no pixels across
  *   hit()   what lies under a point
  *   draw()  the part that is in sight, on a canvas
@@ -74,6 +75,28 @@ export function load(answer) {
         }
     }
     return d;
+}
+
+export function kin(d, row) {
+    const rows = new Set(ancestors(d, row).flatMap((a) => (a.row === undefined ? [] : [a.row])));
+    const walk = [row];
+    while (walk.length) {
+        const i = walk.pop();
+        if (i !== row && rows.has(i)) continue; /* parents in a circle */
+        rows.add(i);
+        for (let c = d.first[i]; c >= 0; c = d.next[c]) walk.push(c);
+    }
+    return [...rows].sort((a, b) => a - b);
+}
+
+const COLUMNS = ['start_ms', 'life_ms', 'host', 'name', 'pid', 'user', 'parent', 'exit_code', 'flags', 'cpu_ms'];
+
+export function part(answer, rows) {
+    const l = { ...answer.lifetimes, n: rows.length };
+    const place = new Map(rows.map((row, k) => [row + 1, k + 1]));
+    for (const name of COLUMNS) if (l[name]) l[name] = rows.map((row) => l[name][row]);
+    l.parent = l.parent.map((p) => (p > 0 ? (place.get(p) ?? -answer.lifetimes.pid[p - 1]) : p));
+    return { ...answer, lifetimes: l };
 }
 
 /* The quarter power of two of milliseconds that is at least one pixel. */

@@ -6,6 +6,7 @@
  *   onBack()              double click
  *   onSelect(row)         -1: nothing
  *   tip(what)             text for what hit() found
+ *   picture               instead of the last and all keys: what it is a picture of; without CPU below
  * Drag = zoom in, shift+drag = pan, wheel = zoom at the pointer; over the labels it scrolls.
  * Nothing is interpolated: what lies outside the range that was asked for is grey, what was lost is hatched, over bars
  * that are faded there (around a gap only survivors are known). */
@@ -88,13 +89,14 @@ export function lanesPlot(o) {
         'div',
         {
             class: 'lanes',
-            tabindex: '0',
-            role: 'application',
-            'aria-label': 'Timeline of processes. Arrows move from bar to bar, Enter opens, f fits, 0 goes back.',
+            tabindex: o.picture ? null : '0',
+            role: o.picture ? 'img' : 'application',
+            'aria-label':
+                o.picture ?? 'Timeline of processes. Arrows move from bar to bar, Enter opens, f fits, 0 goes back.',
         },
         head,
         scroll,
-        foot,
+        o.picture ? null : foot,
         over,
         tip,
     );
@@ -395,7 +397,7 @@ export function lanesPlot(o) {
         s.ticks = ticks(s.from, s.until, Math.max(2, Math.floor(s.width / 90)));
         drawHead();
         drawBody();
-        drawFoot();
+        if (!o.picture) drawFoot();
         drawOver();
         s.scriptMs = performance.now() - began;
     }
@@ -560,7 +562,7 @@ export function lanesPlot(o) {
     node.addEventListener(
         'wheel',
         (e) => {
-            if (!s.d || local(e)[0] < 0) {
+            if (!s.d || local(e)[0] < 0 || (o.picture && !e.ctrlKey)) {
                 return;
             }
             e.preventDefault();

@@ -9,7 +9,8 @@
  *       null
  *       for what is left over; name: what the colour hangs on
  *   processPath(row) → the args of its link        secondsOf(answer) → how long its range holds data
- *   matcher('web-* db?') → (name) → bool          grouped(rows) → rows of the fleet's view, one for each prefix of hosts' names
+ *   matcher('web-* db?') → (name) → bool
+ *   grouped(rows) → rows of the fleet's view, one for each prefix of hosts' names
  *   BY, byOf(word)  what `by=` of the address means: ordered by, drawn as */
 
 import { nsMs } from './time.js';

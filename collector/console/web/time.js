@@ -87,7 +87,8 @@ export function parse(text, now) {
         ? [Number(m[1]), m[2] - 1, Number(m[3])]
         : [today.getUTCFullYear(), today.getUTCMonth(), today.getUTCDate()];
     const [h, mi, sec] = [Number(m[4] || 0), Number(m[5] || 0), Number(m[6] || 0)];
-    if (mo < 0 || mo > 11 || h > 23 || mi > 59 || sec > 59 || new Date(Date.UTC(y, mo, d)).getUTCDate() !== d) return NaN;
+    const bad = mo < 0 || mo > 11 || h > 23 || mi > 59 || sec > 59;
+    if (bad || new Date(Date.UTC(y, mo, d)).getUTCDate() !== d) return NaN;
     const at = Date.UTC(y, mo, d, h, mi, sec) + (m[7] ? Number('0' + m[7]) * 1000 : 0);
     return !m[1] && at > now ? at - UNITS.d : at;
 }

@@ -4,13 +4,17 @@ import { buckets, readout } from '../areas.js';
 import { ofName } from '../colour.js';
 import { el, put } from '../el.js';
 import { count, NONE, title as titleOfMetric, value } from '../format.js';
+import { stretches } from '../hatch.js';
 import { keys } from '../keys.js';
+import { ancestors, kin, load, part } from '../lanes.js';
+import { lanesPlot } from '../lanes_plot.js';
 import { mark } from '../marks.js';
 import { panel } from '../panel.js';
 import { plot } from '../plot.js';
-import { byOf, processPath, rowsOf } from '../rows.js';
+import { byOf, rowsOf } from '../rows.js';
 import { save, table } from '../table.js';
-import { clock, full, nsMs, short } from '../time.js';
+import { full, nsMs, short } from '../time.js';
+import { colour, openRow, tipOf } from './timeline.js';
 
 const GROUPS = [
     ['CPU', ['cpu_percent', 'kernel_time', 'user_time', 'cpu_cycles', 'context_switches']],
@@ -39,6 +43,7 @@ const GROUPS = [
 const ALL = GROUPS.flatMap(([, list]) => list);
 const SAMPLES = ['cpu_percent', 'working_set_size', 'read_bytes', 'write_bytes', 'thread_count', 'handle_count'];
 const MARGIN = 0.05;
+const WHOLE = { pid: '', start: '', buckets: 240 }; /* of its host */
 
 function none(root, app) {
     root.append(
@@ -63,6 +68,8 @@ function openProcess(root, app, [host, who]) {
     const samples = panel(root, { title: 'Samples', tools: [csv], height: '8rem' });
     const events = panel(root, { title: 'Events', height: '3rem' });
     let drawings = [];
+    let lanes = null;
+    let kindred = null; /* what the lanes show */
 
     const t = table(samples.body, {
         label: 'Samples',
@@ -198,50 +205,58 @@ function openProcess(root, app, [host, who]) {
         drawings.push(d);
     }
 
+    /* Its parents and all that it started, as lanes and as links. */
     function drawFamily(answer) {
-        const rows = rowsOf(answer, 'process');
-        const at = rows.findIndex((row) => String(row.pid) === pid && (!start || row.start === start));
-        if (at < 0) {
-            put(
-                family.body,
-                el(
-                    'p.dim',
-                    null,
-                    'No sample of its host shows it among the others. ',
-                    el('a', { href: app.link({ view: 'timeline', host }) }, 'The timeline shows it.'),
-                ),
-            );
+        const all = load(answer);
+        const began = nsMs(known.start_ns) - all.t0;
+        const near = (i) => all.pid[i] === known.pid && !(Math.abs(all.start[i] - began) > 1);
+        const at = Array.from({ length: all.n }, (_, i) => i).find(near);
+        if (at === undefined) {
+            put(family.body, el('p.dim', null, 'Its start and end are not among those of its host in this range.'));
+            lanes?.destroy();
+            lanes = null;
             return;
         }
-        const up = [];
-        for (let i = at, depth = rows[at].depth; i >= 0 && depth > 0; i--) {
-            if (rows[i].depth < depth) {
-                up.unshift(rows[i]);
-                depth = rows[i].depth;
-            }
-        }
-        const down = [];
-        for (let i = at + 1; i < rows.length && rows[i].depth > rows[at].depth; i++) down.push(rows[i]);
-        const chip = (row) =>
-            el('a.chip', { href: app.link({ view: 'p', args: processPath(row) }) }, `${row.name} ${row.pid}`);
+        const rows = kin(all, at);
+        const d = load(part(answer, rows));
+        const own = rows.indexOf(at);
+        const chain = ancestors(d, own);
+        const above = new Set(chain.map((a) => a.row));
+        const below = Array.from({ length: d.n }, (_, i) => i).filter((i) => i !== own && !above.has(i));
+        const title = (i) => `${d.names[d.name[i]]} ${d.pid[i]}`;
+        const link = (i) => el('button.link', { type: 'button', onclick: () => openRow(app, d, i) }, title(i));
+        const many = below.length ? `started, with their children, ${count(below.length)}: ` : 'started nothing';
+        lanes ||= lanesPlot({
+            picture: 'Parents and children over time; the same as links above',
+            colour,
+            onRange: app.zoom,
+            onBack: () => app.zoom('back'),
+            onSelect: (i) => i >= 0 && openRow(app, kindred, i),
+            tip: (h) => (h.row >= 0 ? tipOf(kindred, h.row) : h.over ? `${h.over.length} more` : ''),
+        });
+        kindred = d;
         put(
             family.body,
             el(
                 'p.family',
                 null,
-                up.map((row) => [chip(row), ' ▸ ']),
-                el('b', null, `${known?.name ?? ''} ${pid}`),
+                chain.reverse().map((a) => [a.row === undefined ? String(a.pid) : link(a.row), ' ▸ ']),
+                el('b', null, `${known.name} ${pid}`),
             ),
-            down.length
-                ? el(
-                      'p.family',
-                      null,
-                      el('span.dim', null, `${count(down.length)} descendants: `),
-                      down.slice(0, 60).map((row) => [chip(row), ' ']),
-                      down.length > 60 ? el('span.dim', null, `and ${count(down.length - 60)} more`) : '',
-                  )
-                : el('p.dim', null, 'No child runs.'),
+            el(
+                'p.family',
+                null,
+                el('span.dim', null, many),
+                below.slice(0, 60).map((i) => [link(i), ' ']),
+                below.length > 60 ? el('span.dim', null, `and ${count(below.length - 60)} more`) : '',
+            ),
+            lanes.node,
         );
+        const [from, until] = [d.t0 + d.range[0], d.t0 + d.range[1]];
+        lanes.show({ d, from, until, losses: stretches(answer), polled: null, group: 'tree', by: 'image' });
+        lanes.select(own, false);
+        const { left_out: left } = answer.lifetimes;
+        family.note(left ? `${count(left)} more of the host were left out` : '');
     }
 
     function drawEvents(answer) {
@@ -316,7 +331,7 @@ function openProcess(root, app, [host, who]) {
                               },
                 },
             ),
-            family.load((signal) => app.ask('tree', { host, at: familyAt() }, signal), drawFamily),
+            family.load((signal) => app.ask('lifetimes', { ...params, ...WHOLE, max: 20000 }, signal), drawFamily),
             events.load((signal) => app.ask('events', { ...params, kinds: 'all', limit: 100 }, signal), drawEvents, {
                 empty: (a) => (a.events.length ? null : { text: 'Neither start nor end lies in this range.' }),
             }),
@@ -329,13 +344,6 @@ function openProcess(root, app, [host, who]) {
                 { empty: (a) => (a.rows.n ? null : { text: 'No samples of it in this range.' }) },
             ),
         ]);
-    }
-
-    /* The moment whose tree is asked for: just before it ended, else the end of the range. */
-    function familyAt() {
-        if (known?.end_ns) return (BigInt(known.end_ns) - 1n).toString();
-        const range = app.params({});
-        return range.until ?? '';
     }
 
     function around(ns) {
@@ -360,6 +368,7 @@ function openProcess(root, app, [host, who]) {
             stop();
             for (const x of [head, small, family, samples, events]) x.close();
             for (const d of drawings) d.close();
+            lanes?.destroy();
             t.close();
         },
     };

@@ -76,8 +76,44 @@ export function summary(d) {
     return parts.join(', ');
 }
 
+export function tipOf(d, i) {
+    const cpu = d.cpu[i] === null ? NONE : short(d.cpu[i]);
+    return [
+        `${d.names[d.name[i]]} ${d.pid[i]}   ${d.hosts[d.host[i]]}`,
+        `${startText(d, i)} – ${endText(d, i)}   ${lifeText(d, i)}`,
+        `exit ${exitText(d.exit[i])}   CPU ${cpu}   parent ${parentText(d, i)}`,
+    ].join('\n');
+}
+
+/* The one process: its pid, on its host, in the moments it lived and was asked for. */
+function exactly(d, i) {
+    const time = (ms) => new Date(ms).toISOString();
+    const until = d.t0 + Math.min(d.end[i], d.range[1]);
+    return {
+        host: d.hosts[d.host[i]],
+        pid: d.pid[i],
+        since: time(Math.floor(d.t0 + Math.max(d.start[i], d.range[0])) - 1000),
+        until: time(Math.ceil(until) + 1000),
+        exited: true,
+        idle: true,
+        limit: 8,
+    };
+}
+
+/* Goes to the view of a process that is a row of lifetimes: its whole name has to be asked for. */
+export async function openRow(app, d, i) {
+    try {
+        const row = rowsOf(await app.ask('processes', exactly(d, i)))[0];
+        if (row) app.set({ view: 'p', args: [row.host.name, `${row.pid}.${row.start}`] });
+        else app.say('Nothing is kept of this process but its start and end.');
+    } catch (e) {
+        if (!e.code) throw e;
+        app.say(e.message);
+    }
+}
+
 /* Thin bars need the lighter shade on a dark ground. */
-function colour(name) {
+export function colour(name) {
     const c = name === null ? REST : ofName(name);
     return theme().dark ? c.line : c.fill;
 }
@@ -204,14 +240,7 @@ function open(root, app) {
             return `${h.through.length} ran throughout: ${names.slice(0, 8).join(', ')}${names[8] ? ', …' : ''}`;
         }
         if (h.over) return h.over.length ? `${h.over.length} of ${h.band.hidden} here: zoom in to see them apart` : '';
-        if (h.row < 0) return '';
-        const i = h.row;
-        const cpu = d.cpu[i] === null ? NONE : short(d.cpu[i]);
-        return [
-            `${title(i)}   ${d.hosts[d.host[i]]}`,
-            `${startText(d, i)} – ${endText(d, i)}   ${lifeText(d, i)}`,
-            `exit ${exitText(d.exit[i])}   CPU ${cpu}   parent ${parentText(d, i)}`,
-        ].join('\n');
+        return h.row < 0 ? '' : tipOf(d, h.row);
     }
 
     /* From the plot, the table or the panel; all of them follow. */
@@ -220,32 +249,11 @@ function open(root, app) {
         if (i >= 0) app.say(sentence(i));
     }
 
-    function openProcess(i) {
-        app.ask('processes', exactly(i)).then((answer) => {
-            const row = rowsOf(answer)[0];
-            if (row) app.set({ view: 'p', args: [row.host.name, `${row.pid}.${row.start}`] });
-            else app.say('Nothing is kept of this process but its start and end.');
-        }, refused);
-    }
+    const openProcess = (i) => openRow(app, d, i);
 
     function refused(e) {
         if (!e.code) throw e;
         app.say(e.message);
-    }
-
-    /* The one process: its pid, on its host, in the moments it lived and was asked for. */
-    function exactly(i) {
-        const time = (ms) => new Date(ms).toISOString();
-        const until = d.t0 + Math.min(d.end[i], d.range[1]);
-        return {
-            host: d.hosts[d.host[i]],
-            pid: d.pid[i],
-            since: time(Math.floor(d.t0 + Math.max(d.start[i], d.range[0])) - 1000),
-            until: time(Math.ceil(until) + 1000),
-            exited: true,
-            idle: true,
-            limit: 8,
-        };
     }
 
     const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);
@@ -294,7 +302,7 @@ function open(root, app) {
         facts(i, null);
         side.load(
             /* What is missing of the range is said above. */
-            async (signal) => ({ ...(await app.ask('processes', exactly(i), signal)), partial: false }),
+            async (signal) => ({ ...(await app.ask('processes', exactly(d, i), signal)), partial: false }),
             (answer) => {
                 const near = rowsOf(answer).filter((r) => r.pid === d.pid[i]);
                 const started = (r) => nsMs(r.info.start_ns);
