@@ -11,8 +11,13 @@
     X(summary)          \
     X(processes_top)    \
     X(processes)        \
+    X(tree)             \
     X(threads)          \
     X(events)           \
+    X(tcp)              \
+    X(http)             \
+    X(providers)        \
+    X(marks)            \
     X(layouts)
 
 #define ETL_COMMANDS_DECLARE(name) extern const struct etl_command etl_##name##_command;

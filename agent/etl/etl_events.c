@@ -4,6 +4,7 @@
 #include "agent/decode/schema/etw_manifest.h"
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
+#include "agent/etl/etl_range.h"
 #include "agent/etl/etl_value_text.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
@@ -12,11 +13,6 @@
 #include "common/text/humanize.h"
 
 /* -- which records are shown: by provider, event, process, thread and time -- */
-
-struct filter_time {
-    bool given, relative;
-    int64_t ns; /* UTC, or since the recording's start */
-};
 
 struct filter {
     struct str provider; /* glob; empty: any */
@@ -27,7 +23,7 @@ struct filter {
     uint16_t number;
     bool by_pid, by_tid;
     uint32_t pid, tid;
-    struct filter_time since, until;
+    struct etl_range range;
 };
 
 static bool parse_number(uint16_t *v, const char *text)
@@ -39,39 +35,6 @@ static bool parse_number(uint16_t *v, const char *text)
     }
     *v = (uint16_t)n;
     return true;
-}
-
-/* Plain numbers are ms since the start, spans as well; everything with a date is UTC. */
-static enum err parse_time(struct filter_time *t, const struct etl_job *job, const char *option,
-                           struct errmsg *why)
-{
-    const char *text = opt_value(job->args, option);
-    char *end;
-    double ms;
-
-    if (!text) {
-        return ERR_OK;
-    }
-    t->given = true;
-    if (strlen(text) > 4 && text[4] == '-') {
-        if (clk_parse_when(&t->ns, text, 0) == ERR_OK) {
-            return ERR_OK;
-        }
-    } else {
-        t->relative = true;
-        ms = strtod(text, &end);
-        if (end != text && !*end && ms >= 0 && ms < 1e12) {
-            t->ns = (int64_t)(ms * (double)CLK_MS + 0.5);
-            return ERR_OK;
-        }
-        if (clk_parse_span(&t->ns, text) == ERR_OK) {
-            return ERR_OK;
-        }
-    }
-    return errmsg_set(why, ERR_USAGE,
-                      "--%s: '%s' is neither ms since the start (1500, 2733.175), nor a span (2s), "
-                      "nor a time (2026-11-21T09:00:00Z)",
-                      option, text);
 }
 
 static enum err filter_parse(struct filter *p, const struct etl_job *job, struct errmsg *why)
@@ -87,14 +50,7 @@ static enum err filter_parse(struct filter *p, const struct etl_job *job, struct
         e = etl_job_id(job, "tid", &p->by_tid, &p->tid, why);
     }
     if (!e) {
-        e = parse_time(&p->since, job, "since", why);
-    }
-    if (!e) {
-        e = parse_time(&p->until, job, "until", why);
-    }
-    if (!e && p->since.given && p->until.given && p->since.relative == p->until.relative &&
-        p->since.ns > p->until.ns) {
-        e = errmsg_set(why, ERR_USAGE, "--until is before --since: no record can be between them");
+        e = etl_range_parse(&p->range, job, why);
     }
     return e;
 }
@@ -103,17 +59,6 @@ static enum err filter_parse(struct filter *p, const struct etl_job *job, struct
 static bool filter_by_name(const struct filter *p)
 {
     return (p->provider.n && !p->by_guid) || (p->event.n && !p->by_number);
-}
-
-static int64_t filter_moment(const struct filter_time *t, const struct etl_walk_record *r)
-{
-    return t->relative ? r->since_ns : r->raw->wall_ns;
-}
-
-/* Past `until`: nothing that follows is shown. */
-static bool filter_over(const struct filter *p, const struct etl_walk_record *r)
-{
-    return p->until.given && filter_moment(&p->until, r) > p->until.ns;
 }
 
 /* Process and thread that a record is about: of the payload where it says so, else of the header;
@@ -192,9 +137,6 @@ static bool filter_matches(const struct filter *p, const struct etl_walk_record 
 {
     const struct raw_event *raw = r->raw;
 
-    if (p->since.given && filter_moment(&p->since, r) < p->since.ns) {
-        return false;
-    }
     if (p->by_guid && memcmp(p->guid, raw->guid, sizeof p->guid) != 0) {
         return false;
     }
@@ -332,7 +274,8 @@ static void text_head(struct etl_events *s, const struct etl_walk_record *r)
         humanize_text(&s->line, str_make(s->name));
         buf_put_str(&s->line, ": ");
     }
-    buf_printf(&s->line, "%14s cpu %u", jsonw_ms(ms, r->since_ns, 6), r->raw->cpu);
+    buf_printf(&s->line, "%14s cpu %u", jsonw_ms(ms, r->since_ns - s->pick.range.zero_ns, 6),
+               r->raw->cpu);
     put_id(&s->line, "pid", pid);
     if (process.n) {
         buf_put_str(&s->line, " (");
@@ -447,7 +390,7 @@ static void json_head(struct etl_events *s, const struct etl_walk_record *r,
 
     jsonw_text(j, "file", str_make(s->name));
     jsonw_text(j, "time", str_make(clk_format_utc(time, sizeof time, raw->wall_ns, 9)));
-    jsonw_raw(j, "ms", jsonw_ms(ms, r->since_ns, 6));
+    jsonw_raw(j, "ms", jsonw_ms(ms, r->since_ns - s->pick.range.zero_ns, 6));
     jsonw_uint(j, "cpu", raw->cpu);
     json_id(j, "pid", pid);
     json_id(j, "tid", tid);
@@ -532,7 +475,7 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
     }
     cells[FILE_NAME] = table_string(str_make(s->name));
     cells[TIME] = table_string(str_make(clk_format_utc(time, sizeof time, raw->wall_ns, 9)));
-    cells[MS] = table_string(str_make(jsonw_ms(ms, r->since_ns, 6)));
+    cells[MS] = table_string(str_make(jsonw_ms(ms, r->since_ns - s->pick.range.zero_ns, 6)));
     cells[CPU] = table_number(true, raw->cpu);
     cells[PID] = table_number(pid != EVENT_NO_ID, pid);
     cells[TID] = table_number(tid != EVENT_NO_ID, tid);
@@ -574,12 +517,12 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     struct etl_events *s = ctx;
     struct described is = {0};
 
-    if (filter_over(&s->pick, r) || s->left == 0) {
+    if (s->left == 0) {
         etl_walk_stop(s->walk);
         return;
     }
     s->read++;
-    if (!filter_matches(&s->pick, r)) {
+    if (!etl_range_takes(&s->pick.range, s->walk, r) || !filter_matches(&s->pick, r)) {
         return;
     }
     describe_name(s->walk->describe, r->raw, &is);
@@ -606,6 +549,7 @@ static void walk_parts(struct etl_events *s)
     for (size_t i = 0;
          i < etl_job_parts(job) && !s->e && s->left && !job->partial && etl_job_out_ok(job); i++) {
         s->name = etl_job_part_name(job, i);
+        etl_range_begin(&s->pick.range);
         if (etl_job_open(job, i, &conf, &s->walk) == ERR_OK) {
             (void)etl_job_walk(job, s->walk);
             etl_walk_close(s->walk);
@@ -663,9 +607,7 @@ static const struct opt opts[] = {
      false},
     {"pid", 'p', "PID", "only of or about this process", false},
     {"tid", 't', "TID", "only of or about this thread", false},
-    {"since", 0, "MS|TIME",
-     "from then on: ms since the start (1500), a span (2s), or 2026-11-21T09:00:00Z", false},
-    {"until", 0, "MS|TIME", "up to then; as since", false},
+    ETL_RANGE_OPT_TIMES,
     {"limit", 'n', "N", "at most so many, over all files", false},
     {"tmf", 0, "DIR", "message files (*.tmf) that give WPP messages their text", false},
     ETL_JOB_OPTS};

@@ -1,6 +1,9 @@
 #include "agent/etl/etl_job.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "common/base/clk.h"
 #include "common/os/os.h"
@@ -180,6 +183,37 @@ enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,
         fputs("\n", job->out);
     }
     return e ? errmsg_set(why, e, "cannot make %s: %s", what, err_text(e)) : ERR_OK;
+}
+
+enum err etl_job_rows(struct etl_job *job, const struct etl_job_list *list, struct errmsg *why)
+{
+    struct table_column columns[TABLE_COLUMNS];
+    struct table *sheet;
+    enum err e;
+
+    memcpy(columns, list->columns, list->n * sizeof *columns);
+    columns[0].title = etl_job_parts(job) > 1 ? columns[0].title : NULL;
+    e = etl_job_table(job, &sheet, job->format, columns, list->n, list->yields);
+    if (!e) {
+        for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job);
+             i++) {
+            e = list->part(job, i, sheet, list->ctx);
+        }
+        table_end(sheet);
+    }
+    return e ? errmsg_set(why, e, "cannot list %s: %s", list->what, err_text(e)) : ERR_OK;
+}
+
+void etl_job_note(struct table *sheet, const char *file, const char *fmt, ...)
+{
+    char text[600];
+    int n = snprintf(text, sizeof text, "%.200s: ", file);
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    va_end(ap);
+    table_note(sheet, str_make(text));
 }
 
 enum err etl_job_id(const struct etl_job *job, const char *option, bool *given, uint32_t *out,

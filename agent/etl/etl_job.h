@@ -85,6 +85,23 @@ NODISCARD enum err etl_job_objects(struct etl_job *job, const char *what, unsign
                                                      struct jsonw *j),
                                    struct errmsg *why);
 
+/* A command whose answer are rows: `part` adds those of a recording, whose file name is the first
+ * column. What it returns is an error of printing or of memory; what happens to a file is in the
+ * job. Errors: those of `part`, ERR_NOMEM; `why` names `what` */
+struct etl_job_list {
+    const struct table_column *columns;
+    size_t n;
+    const char *const *yields; /* as etl_job_table */
+    const char *what;
+    enum err (*part)(struct etl_job *job, size_t part, struct table *sheet, void *ctx);
+    void *ctx;
+};
+NODISCARD enum err etl_job_rows(struct etl_job *job, const struct etl_job_list *list,
+                                struct errmsg *why);
+
+/* A sentence about a recording below its rows. */
+void etl_job_note(struct table *sheet, const char *file, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
 /* An id of an option, of a process or thread; false: not given. Errors: ERR_USAGE */
 NODISCARD enum err etl_job_id(const struct etl_job *job, const char *option, bool *given,
                               uint32_t *out, struct errmsg *why);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "agent/etl/etl_commands.h"
+#include "agent/etl/etl_crashes.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
@@ -470,7 +471,12 @@ static enum err processes_run(struct etl_job *job, struct choice *c, struct errm
 static enum err processes_list_run(struct etl_job *job, struct errmsg *why)
 {
     struct choice c = {.limit = UINT64_MAX};
-    enum err e = etl_job_number(job, "limit", UINT64_MAX, &c.limit, why);
+    enum err e;
+
+    if (opt_flag(job->args, "crashed")) {
+        return etl_crashes_run(job, why);
+    }
+    e = etl_job_number(job, "limit", UINT64_MAX, &c.limit, why);
 
     return e ? e : processes_run(job, &c, why);
 }
@@ -494,7 +500,10 @@ static enum err processes_top_run(struct etl_job *job, struct errmsg *why)
     }
 
 static const struct opt list_opts[] = {
-    OPTS_WHO, {"limit", 'n', "N", "at most so many of each recording", false}, ETL_JOB_OPTS};
+    {"crashed", 0, NULL, "only those that ended by a fault, with its name", false},
+    OPTS_WHO,
+    {"limit", 'n', "N", "at most so many of each recording", false},
+    ETL_JOB_OPTS};
 
 static const struct opt top_opts[] = {
     {"by", 'b', "FIGURE", "order by this figure (cpu_time)", false},
@@ -512,7 +521,8 @@ static const struct opt_command processes_opts = {
     .n_opts = sizeof list_opts / sizeof *list_opts,
     .examples = "  procfleet-etl processes trace.etl\n"
                 "  procfleet-etl processes trace.etl --name 'svchost*' --format csv\n"
-                "  procfleet-etl processes trace.etl --pid 3676 --format json\n",
+                "  procfleet-etl processes trace.etl --pid 3676 --format json\n"
+                "  procfleet-etl processes trace.etl --crashed\n",
 };
 
 const struct etl_command etl_processes_command = {&processes_opts, processes_list_run};

@@ -47,7 +47,7 @@ static void put_ip6(struct buf *out, const uint8_t *p)
     }
 }
 
-static void put_address(struct buf *out, const uint8_t *p, size_t n)
+void etl_value_text_address(struct buf *out, const uint8_t *p, size_t n)
 {
     if (n == 4) {
         buf_printf(out, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
@@ -86,7 +86,7 @@ static void put_plain(struct buf *out, const struct value *v)
         buf_put_str(out, etl_kinds_guid(text, v->v.bytes.p));
         break;
     case VALUE_ADDRESS:
-        put_address(out, v->v.bytes.p, v->v.bytes.n);
+        etl_value_text_address(out, v->v.bytes.p, v->v.bytes.n);
         break;
     default:
         etl_value_text_hex(out, v->v.bytes.p, v->v.bytes.n);

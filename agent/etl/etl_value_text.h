@@ -27,6 +27,8 @@ struct value_json {
 struct value_sink etl_value_text_people(struct value_people *p, struct buf *out);
 struct value_sink etl_value_text_json(struct value_json *j, struct jsonw *out);
 
+/* 4 or 16 bytes: "192.0.2.7", "2001:db8::1". */
+void etl_value_text_address(struct buf *out, const uint8_t *p, size_t n);
 void etl_value_text_hex(struct buf *out, const uint8_t *p, size_t n);
 
 #endif

@@ -1,0 +1,153 @@
+/* The rules. A process crashed when its exit code is one that an unhandled exception leaves: of the
+ * severity "error" (0xc0000000 on), an exception of the CLR or of C++ (0xe…), a breakpoint, or a
+ * failure of the CLR's engine; ends by Ctrl-C and at logging off are none. Or when Windows Error
+ * Reporting was started for it: WerFault.exe or WerFaultSecure.exe with `-p PID` while it lived. */
+#include "agent/etl/etl_crashes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/etl/etl_instances.h"
+#include "agent/etl/etl_ntstatus.h"
+#include "agent/etl/etl_processes.h"
+#include "agent/etl/etl_range.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
+
+enum { FILE_NAME, PID, NAME, EXIT, STATUS, REPORT, STARTED, ENDED, COMMAND, COLUMNS };
+
+static const struct table_column columns[COLUMNS] = {
+    [FILE_NAME] = {"file", "FILE", TABLE_TEXT},
+    [PID] = {"pid", "PID", TABLE_ID},
+    [NAME] = {"name", "NAME", TABLE_TEXT},
+    [EXIT] = {"exit_code", "EXIT", TABLE_EXIT},
+    [STATUS] = {"status", "STATUS", TABLE_WORD},
+    [REPORT] = {"reported_by", "REPORT", TABLE_ID},
+    [STARTED] = {"start_time", "START", TABLE_TIME},
+    [ENDED] = {"end_time", "END", TABLE_TIME},
+    [COMMAND] = {"command_line", "COMMAND", TABLE_TEXT},
+};
+
+static bool is_fault(uint32_t code)
+{
+    switch (code) {
+    case 0x80000003: /* breakpoint */
+    case 0x80131506: /* the CLR's engine failed */
+    case 0x80131623:
+        return true;
+    case 0xc000013a: /* Ctrl-C */
+    case 0xc000026b: /* logging off */
+        return false;
+    default:
+        return code >= 0xc0000000 && code != UINT32_MAX;
+    }
+}
+
+/* Of "… -p 1234 …"; false: there is none. */
+static bool reported_pid(const struct proc_info *i, uint32_t *pid)
+{
+    char text[512];
+    const char *at;
+    size_t n = i->command_line.n < sizeof text - 1 ? i->command_line.n : sizeof text - 1;
+
+    if (!glob_match(str_make("WerFault*.exe"), i->name)) {
+        return false;
+    }
+    memcpy(text, i->command_line.p ? i->command_line.p : "", n);
+    text[n] = '\0';
+    at = strstr(text, " -p ");
+    if (!at) {
+        return false;
+    }
+    *pid = (uint32_t)strtoul(at + 4, NULL, 10);
+    return *pid != 0;
+}
+
+static int64_t begin_of(const struct instance *p)
+{
+    return p->info.have & INFO_CREATE_TIME ? p->info.create_ns : p->life.first_wall_ns;
+}
+
+/* The report about the process, or NULL. */
+static const struct instance *report_of(struct instance *const *all, size_t n,
+                                        const struct instance *p)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t pid;
+
+        if (reported_pid(&all[i]->info, &pid) && pid == p->info.id.pid &&
+            begin_of(all[i]) >= begin_of(p) &&
+            (!(p->info.have & INFO_EXITED) || begin_of(all[i]) <= p->info.exit_ns)) {
+            return all[i];
+        }
+    }
+    return NULL;
+}
+
+static enum err put_row(struct table *sheet, const char *file, const struct instance *p,
+                        const struct instance *report)
+{
+    const struct proc_info *i = &p->info;
+    bool exited = i->have & INFO_EXIT_CODE;
+    struct table_cell cells[COLUMNS];
+
+    cells[FILE_NAME] = table_string(str_make(file));
+    cells[PID] = table_number(true, i->id.pid);
+    cells[NAME] = table_string(i->name);
+    cells[EXIT] = table_number(exited, i->exit_code);
+    cells[STATUS] = table_string(str_make(exited ? etl_ntstatus_name(i->exit_code) : NULL));
+    cells[REPORT] = table_number(report != NULL, report ? report->info.id.pid : 0);
+    cells[STARTED] = table_number(i->have & INFO_CREATE_TIME, i->create_ns);
+    cells[ENDED] = table_number(i->have & INFO_EXITED, i->exit_ns);
+    cells[COMMAND] = table_string(i->command_line);
+    return table_row(sheet, cells);
+}
+
+static void on_record(void *ctx, const struct etl_walk_record *r)
+{
+    (void)ctx;
+    (void)r;
+}
+
+static enum err crashes_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
+{
+    struct etl_range *range = ctx;
+    struct etl_walk_conf conf = {.progress = true, .record = on_record, .ctx = range};
+    const char *file = etl_job_part_name(job, part);
+    struct instance **all = NULL;
+    size_t n = 0, shown = 0;
+    struct etl_walk *w;
+    enum err e;
+
+    if (etl_job_open(job, part, &conf, &w) != ERR_OK) {
+        return ERR_OK; /* the job knows */
+    }
+    (void)etl_job_walk(job, w);
+    e = etl_processes_list(w, &all, &n);
+    for (size_t i = 0; i < n && !e && etl_job_out_ok(job); i++) {
+        const struct instance *report = report_of(all, n, all[i]);
+        bool fault = (all[i]->info.have & INFO_EXIT_CODE) && is_fault(all[i]->info.exit_code);
+
+        if ((fault || report) && etl_range_process(range, all[i]->info.id.pid, all[i])) {
+            e = put_row(sheet, file, all[i], report);
+            shown++;
+        }
+    }
+    if (!e && shown == 0) {
+        etl_job_note(sheet, file, "no process ended by a fault, as far as %zu processes say", n);
+    }
+    mem_free(all);
+    etl_walk_close(w);
+    return e;
+}
+
+enum err etl_crashes_run(struct etl_job *job, struct errmsg *why)
+{
+    static const char *const yields[] = {"START", "REPORT", "FILE", NULL};
+    struct etl_range range = {.name = str_make(opt_value(job->args, "name"))};
+    const struct etl_job_list list = {columns,         COLUMNS,      yields,
+                                      "the processes", crashes_part, &range};
+    enum err e = etl_job_id(job, "pid", &range.by_pid, &range.pid, why);
+
+    return e ? e : etl_job_rows(job, &list, why);
+}

@@ -1,0 +1,144 @@
+"""Questions to recordings: http, tcp, providers, tree, marks, crashes; against figures computed independently, against what
+`events` shows, and on recordings made up here."""
+
+import collections
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import etl_file as made
+from fleet import BIN, check, corpus, ensure, read_json
+
+ETL = os.path.join(BIN, "procfleet-etl")
+PUBLIC, EXPECTED = corpus("public"), corpus("expected")
+CRASH = 0xC0000005 - 2**32
+
+
+def recording(name):
+    path = os.path.join(PUBLIC, name + ".etl")
+    return path if os.path.exists(path) else path + ".xz"
+
+
+def run(*args, expect=0):
+    r = subprocess.run([ETL, *args], capture_output=True, text=True, timeout=120, check=False)
+    if r.returncode != expect:
+        ensure("etl %s gives %d" % (" ".join(args), expect), False, (r.returncode, r.stderr))
+    return r.stdout
+
+
+def rows(*args):
+    """As JSON; JSONL and CSV say the same."""
+    text = run(*args, "--format", "json")
+    found = json.loads(text)
+    lines = [json.loads(line) for line in run(*args, "--format", "jsonl").splitlines()]
+    table = list(csv.DictReader(io.StringIO(run(*args, "--format", "csv"))))
+    if found != lines or [{k: v for k, v in r.items() if v != ""}.keys() for r in table] != [r.keys() for r in found]:
+        ensure("%s: the formats say the same" % args[0], False, (found[:2], lines[:2], table[:2]))
+    return read_json(text)
+
+
+def events(path, *args):
+    return [json.loads(line) for line in run("events", path, "--format", "jsonl", *args).splitlines()]
+
+
+def http():
+    path = recording("tx-HTTP_Server")
+    by_id, parsed, urls, status = {}, {}, collections.Counter(), collections.Counter()
+    for r in events(path, "--provider", "Microsoft-Windows-HttpService"):
+        f = r["fields"]
+        if r["id"] == 2:
+            parsed[f["RequestObj"]] = f["Url"]
+        elif r["id"] == 3:
+            by_id[f["RequestId"]] = parsed[f["RequestObj"]]
+            urls[by_id[f["RequestId"]]] += 1
+        elif r["id"] in (4, 8):
+            status[by_id[f["RequestId"]], f["StatusCode"]] += 1
+    found = rows("http", path)
+    check("http: requests by URL", {r["url"]: r["requests"] for r in found}, dict(urls))
+    check("http: all 291 of them", sum(r["requests"] for r in found), 291)
+    check("http: statuses", {(r["url"], int(s.split(":")[0])): int(s.split(":")[1]) for r in found for s in r["status"].split()},
+          dict(status))
+    check("http: each was sent", sum(r["not_sent"] for r in found), 0)
+    ensure("http: times are in order", all(int(r["deliver_p50"]) <= int(r["answer_p99"]) for r in found), found)
+    check("http: another process answered none", rows("http", path, "--pid", "1"), [])
+
+
+def tcp():
+    path = recording("tx-KernelNetwork")
+    with open(os.path.join(EXPECTED, "manifest-tx-KernelNetwork.json"), encoding="utf-8") as f:
+        want = json.load(f)["per_payload_pid"]
+    sums = collections.defaultdict(lambda: [0, 0])
+    for r in rows("tcp", path):
+        sums[str(r["pid"])][0] += r["sent"]
+        sums[str(r["pid"])][1] += r["received"]
+    theirs = {pid: [sum(v.get("tcp%d_%s_bytes" % (n, way), 0) for n in (4, 6)) for way in ("sent", "received")]
+              for pid, v in want.items()}
+    check("tcp: bytes by process", {k: v for k, v in sums.items() if any(v)}, {k: v for k, v in theirs.items() if any(v)})
+    ends = {(r["remote"], r["ended"]) for r in rows("tcp", path, "--pid", "4") if r.get("ended")}
+    check("tcp: how one ended", ends, {("[2001:4898:0:fff:200:5efe:9d36:2188]:445", "disconnect")})
+
+
+def providers():
+    for name in ("net.4.5.2.x64", "pktmon-demikernel"):
+        path = recording(name)
+        summary = read_json(run("summary", path, "--format", "json"))
+        found = rows("providers", path)
+        check("providers of %s: all records" % name, sum(r["records"] for r in found), summary["events_total"])
+        ensure("providers of %s: the most frequent first" % name,
+               [r["records"] for r in found] == sorted((r["records"] for r in found), reverse=True))
+    found = rows("providers", path, "--provider", "Microsoft-Windows-PktMon")
+    check("only of one provider", {r["provider"] for r in found}, {"Microsoft-Windows-PktMon"})
+    check("and its packets", [r["records"] for r in found if r["id"] == 160], [114])
+
+
+def tree():
+    path = recording("diaghub.kernel.1")
+    found, processes = rows("tree", path), rows("processes", path)
+    check("tree: every process once", sorted((r["pid"], r.get("start_time", "")) for r in found),
+          sorted((r["pid"], r.get("create_time", "")) for r in processes))
+    above = []
+    for r in found:
+        del above[r["depth"]:]
+        if above and r["parent_pid"] != above[-1]:
+            ensure("a child stands below its parent", False, r)
+        above.append(r["pid"])
+    ensure("tree: there are children", max(r["depth"] for r in found) >= 2)
+
+
+def made_up(room):
+    path = made.write(os.path.join(room, "made.etl"), [
+        made.process(0, 3, 10, 0, "services.exe", "services.exe"), made.process(1, 1, 100, 10, "app.exe", "app.exe -x"),
+        made.process(2, 1, 101, 100, "child.exe"), made.system(3, 0xF, 34, b"begin\0", version=0, pid=100),
+        made.process(4, 1, 102, 100, "WerFault.exe", "C:\\w\\WerFault.exe -u -p 101 -s 4"),
+        made.process(5, 2, 101, 100, "child.exe", status=1), made.system(6, 0xF, 34, b"the end", version=0, pid=100),
+        made.process(7, 2, 100, 10, "app.exe", status=CRASH), made.process(8, 1, 103, 10, "quick.exe"),
+        made.process(9, 2, 103, 10, "quick.exe", status=-1)])
+    check("tree", [(r["pid"], r["depth"]) for r in rows("tree", path)], [(10, 0), (100, 1), (101, 2), (102, 2), (103, 1)])
+    check("tree at a moment", [r["pid"] for r in rows("tree", path, "--at", "5.5")], [10, 100, 102])
+    check("who crashed", [(r["pid"], r.get("status"), r.get("reported_by")) for r in rows("processes", path, "--crashed")],
+          [(100, "ACCESS_VIOLATION", None), (101, None, 102)])
+    check("marks", [(r["text"], r["ms"], r["pid"]) for r in rows("marks", path)], [("begin", "3.000000", 100), ("the end", "6.000000", 100)])
+    between = events(path, "--since", "mark:begin", "--until", "mark:the*")
+    check("between two marks, whose first is zero", [float(r["ms"]) for r in between], [0, 1, 2, 3])
+    check("up to a mark", len(events(path, "--until", "mark:begin")), 5)
+    check("a mark that does not come", events(path, "--since", "mark:never"), [])
+    for args, word in ((["tree", path, "--at", "mark:begin"], "mark"), (["tcp", path, "--since", "soon"], "since")):
+        r = subprocess.run([ETL, *args], capture_output=True, text=True, timeout=60, check=False)
+        ensure("%s is refused" % args[-1], r.returncode == 2 and word in r.stderr, r)
+    both = read_json(run("marks", path, path, "--format", "json"))
+    check("of two files", [r["file"] for r in both], [path] * 4)
+    network = recording("tx-KernelNetwork")
+    check("as one recording with the kernel's file", len(rows("tcp", "--merge", network, path)), len(rows("tcp", network)))
+
+
+http()
+tcp()
+providers()
+tree()
+with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
+    made_up(directory)
+sys.exit(0)
