@@ -16,6 +16,10 @@
     X(events)           \
     X(tcp)              \
     X(http)             \
+    X(dns)              \
+    X(rpc)              \
+    X(files)            \
+    X(modules)          \
     X(providers)        \
     X(marks)            \
     X(layouts)

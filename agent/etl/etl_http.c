@@ -10,6 +10,7 @@
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_fields.h"
 #include "agent/etl/etl_range.h"
+#include "agent/etl/etl_spans.h"
 #include "common/base/arena.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
@@ -21,7 +22,6 @@
 #define URLS_MAX     16384
 #define TEXTS_MAX    ((size_t)6 << 20)
 #define STATUS_MAX   6
-#define BUCKETS      64 /* of times: a quarter of a power of two, from 1 us */
 
 enum {
     RECEIVED = 1,
@@ -44,9 +44,8 @@ struct request {
 struct url {
     const char *text, *verb, *queue;
     uint32_t pid; /* that answered last */
-    uint64_t n, answered, delivered, failed;
-    int64_t answer_max_ns;
-    uint32_t to_deliver[BUCKETS], to_answer[BUCKETS];
+    uint64_t n;
+    struct etl_spans to_deliver, to_answer;
     struct {
         uint16_t status;
         uint32_t n;
@@ -67,38 +66,6 @@ struct etl_http {
     struct arena texts;
     struct etl_fields fields;
 };
-
-/* -- times -- */
-
-static size_t bucket_of(int64_t ns)
-{
-    uint64_t us = ns > 0 ? (uint64_t)ns / 1000 : 0;
-    unsigned log = us ? 63u - (unsigned)__builtin_clzll(us) : 0;
-    uint64_t quarter = log >= 2 ? us >> (log - 2) & 3 : 0;
-    size_t b = 4 * log + quarter;
-
-    return b < BUCKETS ? b : BUCKETS - 1;
-}
-
-/* The upper end of the bucket that holds the share; false: there is none. */
-static bool bucket_share(const uint32_t counts[BUCKETS], unsigned percent, int64_t *ns)
-{
-    uint64_t all = 0, seen = 0;
-    size_t b = 0;
-
-    for (size_t i = 0; i < BUCKETS; i++) {
-        all += counts[i];
-    }
-    while (b < BUCKETS && (seen += counts[b]) * 100 < all * percent) {
-        b++;
-    }
-    if (all == 0) {
-        return false;
-    }
-    b = b < BUCKETS ? b : BUCKETS - 1;
-    *ns = (int64_t)((UINT64_C(5) + b % 4) << (b / 4)) * 250;
-    return true;
-}
 
 /* -- requests -- */
 
@@ -174,15 +141,10 @@ static void request_end(struct etl_http *h, struct request *q)
         u->n++;
         u->pid = q->pid != EVENT_NO_ID ? q->pid : u->pid;
         if (q->delivered_ns && q->received_ns) {
-            u->delivered++;
-            u->to_deliver[bucket_of(clk_sub(q->delivered_ns, q->received_ns))]++;
+            etl_spans_add(&u->to_deliver, clk_sub(q->delivered_ns, q->received_ns));
         }
         if (q->sent_ns && q->received_ns) {
-            int64_t took_ns = clk_sub(q->sent_ns, q->received_ns);
-
-            u->answered++;
-            u->to_answer[bucket_of(took_ns)]++;
-            u->answer_max_ns = took_ns > u->answer_max_ns ? took_ns : u->answer_max_ns;
+            etl_spans_add(&u->to_answer, clk_sub(q->sent_ns, q->received_ns));
         }
         if (q->status) {
             count_status(u, q->status);
@@ -388,14 +350,14 @@ static enum err put_url(struct table *sheet, const char *file, const struct url 
     cells[VERB] = table_string(str_make(u->verb));
     cells[N] = table_count(u->n);
     cells[STATUS] = table_string((struct str){(const char *)status->p, status->n});
-    cells[DELIVER_50] = table_number(bucket_share(u->to_deliver, 50, &ns), ns);
-    cells[DELIVER_99] = table_number(bucket_share(u->to_deliver, 99, &ns), ns);
-    cells[ANSWER_50] = table_number(bucket_share(u->to_answer, 50, &ns), ns);
-    cells[ANSWER_99] = table_number(bucket_share(u->to_answer, 99, &ns), ns);
-    cells[ANSWER_MAX] = table_number(u->answered > 0, u->answer_max_ns);
+    cells[DELIVER_50] = table_number(etl_spans_share(&u->to_deliver, 50, &ns), ns);
+    cells[DELIVER_99] = table_number(etl_spans_share(&u->to_deliver, 99, &ns), ns);
+    cells[ANSWER_50] = table_number(etl_spans_share(&u->to_answer, 50, &ns), ns);
+    cells[ANSWER_99] = table_number(etl_spans_share(&u->to_answer, 99, &ns), ns);
+    cells[ANSWER_MAX] = table_number(u->to_answer.n > 0, u->to_answer.max_ns);
     cells[QUEUE] = table_string(str_make(u->queue));
     cells[PID] = table_number(u->pid > 0, u->pid);
-    cells[UNFINISHED] = table_count(u->n - u->answered);
+    cells[UNFINISHED] = table_count(u->n - u->to_answer.n);
     return table_row(sheet, cells);
 }
 

@@ -1,4 +1,4 @@
-"""Questions to recordings: http, tcp, providers, tree, marks, crashes; against figures computed independently, against what
+"""Questions to recordings: http, tcp, files, modules, dns, rpc, providers, tree, marks, crashes; against figures computed independently, against what
 `events` shows, and on recordings made up here."""
 
 import collections
@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -135,10 +136,85 @@ def made_up(room):
     check("as one recording with the kernel's file", len(rows("tcp", "--merge", network, path)), len(rows("tcp", network)))
 
 
+def files():
+    path = recording("net.4.5.2.x64")
+    disk = read_json(run("summary", path, "--format", "json"))["disk"]
+    found = rows("files", path)
+    check("files: every byte of disks", sum(r["disk_bytes"] for r in found), sum(disk["read_bytes_by_pid"].values()) + sum(disk["write_bytes_by_pid"].values()))
+    opens = events(path, "--provider", "Microsoft-Windows-Kernel-File", "--event", "12")
+    check("files: opens", sum(r["opens"] for r in found), len(opens))
+    names = collections.Counter(r["fields"]["FileName"] for r in opens)
+    ours = {r["path"]: r["opens"] for r in found if r["opens"] and r["path"] in names}
+    check("files: opens by name", ours, {k: v for k, v in names.items() if k in ours})
+    ensure("files: most of them by name", sum(ours.values()) > 0.9 * len(opens), sum(ours.values()))
+    by_directory = rows("files", path, "--depth", "3")
+    check("files: by directory nothing is lost", sum(r["disk_bytes"] for r in by_directory), sum(r["disk_bytes"] for r in found))
+    ensure("files: fewer rows", len(by_directory) < len(found))
+    check("files: at most so many", len(rows("files", path, "-n", "3", "--by", "time")), 3)
+
+
+def modules(room):
+    path = recording("net.4.5.2.x64")
+    store = set()
+    for r in events(path, "--provider", "ImageID", "--event", "36"):
+        pdb = r["fields"]["PDBFileName"].rpartition("\\")[2]
+        store.add("%s/%s%X/%s" % (pdb, r["fields"]["GuidSig"].replace("-", "").upper(), r["fields"]["Age"], pdb))
+    found = rows("modules", path)
+    ours = {r["symbols"] for r in found if "symbols" in r}
+    check("modules: identities of symbols", store - ours, set())
+    clr = next(r for r in rows("modules", path, "--pid", "3676") if r["module"] == "clr.dll")
+    check("modules: a version", clr["version"], "4.0.30319.34209 built by: FX452RTMGDR")
+    missing = {r["symbols"] for r in rows("modules", path, "--missing-symbols")}
+    check("modules: without symbols", missing, ours)
+    os.makedirs(os.path.join(room, clr["symbols"].rpartition("/")[0]))
+    open(os.path.join(room, clr["symbols"]), "wb").close()
+    check("modules: what is there is not missing", missing - {r["symbols"] for r in rows("modules", path, "--missing-symbols", "--symbols", room)},
+          {clr["symbols"]})
+
+
+def span(row):
+    return int(row["took_max"]) if "took_max" in row else None
+
+
+def questions(room):
+    """Payloads by the published layouts: DNS and RPC are in no recording of the corpus."""
+    dns, rpc = "1c95126e-7eea-49a9-a3fe-a378b03ddb4d", "6ad52b32-d609-4be9-ae07-ce8dae937e39"
+
+    def asked(ms, name, pid=7):
+        return made.event(ms, dns, 3006, made.wide(name) + struct.pack("<IQ", 1, 0) + made.wide("") + struct.pack("<IIII", 1, 0, 0, 0), pid=pid)
+
+    def done(ms, name, status, results, pid=7):
+        return made.event(ms, dns, 3008, made.wide(name) + struct.pack("<IQI", 1, 0, status) + made.wide(results), pid=pid)
+
+    def begin(ms, number, tid, procedure):
+        call = bytes(range(16)) + struct.pack("<II", procedure, 1) + made.wide("") + made.wide("epmapper") + made.wide("")
+        return made.event(ms, rpc, number, call + struct.pack("<III", 2, 10, 3), version=1, tid=tid, pid=9, opcode=1)
+
+    def end(ms, number, tid, status):
+        return made.event(ms, rpc, number, struct.pack("<I", status), version=1, tid=tid, pid=9, opcode=2)
+
+    path = made.write(os.path.join(room, "questions.etl"), [
+        asked(1, "git.corp"), done(3, "git.corp", 0, "10.2.0.9;"), asked(4, "no.corp"), done(9, "no.corp", 9003, ""),
+        asked(10, "git.corp"), done(14, "git.corp", 0, "10.2.0.9;"), asked(15, "git.corp", pid=8),
+        begin(20, 5, 1, 3), begin(21, 6, 2, 3), begin(22, 5, 2, 4), end(24, 7, 2, 0), end(25, 8, 2, 5), end(30, 7, 1, 0), end(31, 7, 3, 0)])
+    found = rows("dns", path)
+    check("dns", [(r["pid"], r["name"], r["type"], r["queries"], r["failed"], span(r), r.get("results")) for r in found],
+          [(7, "git.corp", "A", 2, 0, 4_000_000, "10.2.0.9;"), (7, "no.corp", "A", 1, 1, 5_000_000, None), (8, "git.corp", "A", 0, 0, None, None)])
+    check("dns: a failure has its status", [r["status"] for r in found if r["failed"]], [9003])
+    found = rows("rpc", path)
+    check("rpc", sorted((r["side"], r["procedure"], r["calls"], r["failed"], span(r), r["endpoint"]) for r in found),
+          [("client", 3, 1, 0, 10_000_000, "epmapper"), ("client", 4, 1, 0, 2_000_000, "epmapper"), ("server", 3, 1, 1, 4_000_000, "epmapper")])
+    check("rpc: its interface", {r["interface"] for r in found}, {"03020100-0504-0706-0809-0a0b0c0d0e0f"})
+    ensure("rpc: an end without begin is told", "1 calls whose begin or end" in run("rpc", path))
+
+
 http()
+files()
 tcp()
 providers()
 tree()
 with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
     made_up(directory)
+    modules(directory)
+    questions(directory)
 sys.exit(0)
