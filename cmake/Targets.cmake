@@ -5,6 +5,9 @@ function(procfleet_own target)
   if(PROCFLEET_WERROR)
     list(APPEND flags -Werror)
   endif()
+  if(WIN32) # distributions' compilers have it on; mingw-w64's has not
+    list(APPEND flags -fstack-protector-strong)
+  endif()
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${flags}>") # not for resources
 endfunction()
 
@@ -16,7 +19,10 @@ function(procfleet_program target description)
   endif()
   set(program ${target})
   set(resource ${CMAKE_CURRENT_BINARY_DIR}/${target}.rc)
+  set(manifest ${CMAKE_CURRENT_BINARY_DIR}/${target}.manifest)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/program.manifest.in ${manifest} @ONLY)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/program.rc.in ${resource} @ONLY)
+  set_source_files_properties(${resource} PROPERTIES OBJECT_DEPENDS ${manifest})
   target_sources(${target} PRIVATE ${resource})
   target_link_options(${target} PRIVATE -Wl,--no-insert-timestamp -Wl,--major-subsystem-version=10,--minor-subsystem-version=0
                                         -Wl,--major-os-version=10,--minor-os-version=0)

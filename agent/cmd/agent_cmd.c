@@ -12,6 +12,7 @@
 
 static atomic_uint stops; /* signals */
 static bool service, log_is_file;
+static void (*on_fail)(const char *text);
 
 static const char *setting(size_t i)
 {
@@ -30,6 +31,9 @@ int agent_cmd_fail(enum err e, const char *text)
     if (log_is_file || service) { /* of a service, standard error is seen by nobody */
         log_note(EVENT_LOG_FAILED, LOG_ERROR, "agent", "failed", "why=%s",
                  log_str(value, sizeof value, text[0] ? text : err_text(e)));
+    }
+    if (on_fail) {
+        on_fail(text[0] ? text : err_text(e));
     }
     fprintf(stderr, "procfleet-agent: %s\n", text[0] ? text : err_text(e));
     switch (e) {
@@ -190,6 +194,11 @@ static void on_stop(void *arg)
 void agent_cmd_as_service(void)
 {
     service = true;
+}
+
+void agent_cmd_also_tell(void (*tell)(const char *text))
+{
+    on_fail = tell;
 }
 
 enum err agent_cmd_catch_stop(struct errmsg *why)

@@ -82,6 +82,9 @@ void agent_cmd_stop(void);
 /* From now on signals and console events stay uncaught, since a service's stop comes otherwise, and
  * the log goes to log/agent.log in the state directory unless log.file says where. */
 void agent_cmd_as_service(void);
+/* What agent_cmd_fail prints goes there, too: of what an installer starts nobody sees the output.
+ */
+void agent_cmd_also_tell(void (*tell)(const char *text));
 bool agent_cmd_stopped(void);
 bool agent_cmd_hurried(void); /* and a second one came */
 

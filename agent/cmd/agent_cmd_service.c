@@ -94,7 +94,8 @@ static int install_service(struct service_setup *what)
     what->sessions = (const uint8_t(*)[16])sessions;
     what->n_sessions = doctor_sessions(sessions, &conf.etw);
     buf_init(&notes, 16u << 10);
-    e = os_owner_check(conf.state_dir, &why);
+    e = what->account ? os_owner_also_trust(what->account, &why) : ERR_OK;
+    e = e ? e : os_owner_check(conf.state_dir, &why);
     e = e ? e : service_install(what, &notes, &why);
     fputs(buf_cstr(&notes), stderr);
     code = say(e, &why, "installed; 'procfleet-agent service start' starts it");
@@ -266,11 +267,19 @@ static int run(const char *config)
     return e ? agent_cmd_fail(e, why.text) : job.code;
 }
 
+static void note_failure(const char *text)
+{
+    service_note(SERVICE_ERROR, text);
+}
+
 static int dispatch(const struct opt_command *what, const struct opt_args *args)
 {
     const char *config = opt_value(args, "config");
     struct errmsg why = {""};
 
+    if (what == &cmd_prepare_opts || what == &install_cmd || what == &start_cmd) {
+        agent_cmd_also_tell(note_failure);
+    }
     if (what == &cmd_prepare_opts) {
         return agent_cmd_prepare(args);
     }

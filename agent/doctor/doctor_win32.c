@@ -9,6 +9,7 @@
 #include "agent/doctor/doctor_dump.h"
 #include "agent/doctor/doctor_facts.h"
 #include "agent/doctor/doctor_proof.h"
+#include "agent/doctor/doctor_trial_win32.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/event.h" /* before the names of windows.h */
 #include "agent/source/windows/etw_api.h"
@@ -28,16 +29,16 @@
 #define SESSIONS_MAX 64
 #define NAME_UNITS   1024
 #define PATIENCE_NS  (2 * CLK_S)
-#define SESSION_NAME "procfleet-doctor"
 #define SESSION_GUID \
     ETW_GUID(0x5c0e913a, 0x2477, 0x464b, 0x9d, 0x31, 0xc2, 0x08, 0x6f, 0x1b, 0xd4, 0xe9)
 #define SESSION_KP_GUID \
     ETW_GUID(0x1e7a40d6, 0xb83c, 0x4d15, 0x8c, 0x62, 0x09, 0xf7, 0x5d, 0xa1, 0x3b, 0x74)
 
 #define PRIVATE_LOGGERS 6u
-#define RIGHTS_FIX                                                                       \
-    "run the service as LocalSystem, or put its account into Performance Log Users and " \
-    "grant it 'Profile system performance'; see docs/windows.md"
+#define RIGHTS_FIX                                                                        \
+    "run the service as LocalSystem, or let 'procfleet-agent service install --account' " \
+    "give its account the group, the right and its place in the access lists of event "   \
+    "tracing; see docs/windows.md"
 #define LENGTH_WRONG ((LONG)0xC0000004) /* STATUS_INFO_LENGTH_MISMATCH */
 
 /* -- system -- */
@@ -98,20 +99,35 @@ static bool is_admin(void)
     return is_member(WinBuiltinAdministratorsSid) || is_member(WinLocalSystemSid);
 }
 
-static void check_rights(struct doctor *d)
-{
-    bool admin = is_admin();
-    bool log_users = is_member(WinBuiltinPerfLoggingUsersSid);
-    bool profile = right_win32_profile() == ERR_OK;
-    bool enough = admin || (log_users && profile);
+/* How far tracing went when it was tried. */
+struct tracing {
+    enum err e;   /* of what failed first */
+    bool started; /* a session, and it was opened for reading */
+    bool flag;    /* the kernel took a flag for it */
+    bool told;    /* and a process that lives was told */
+};
 
-    check_result_report(
-        d->all, "rights.events", enough ? CHECK_RESULT_OK : CHECK_RESULT_WARNING,
-        enough ? "" : RIGHTS_FIX,
-        "administrator or LocalSystem: %s; Performance Log Users: %s; right to profile the "
-        "system: %s%s",
-        admin ? "yes" : "no", log_users ? "yes" : "no", profile ? "yes" : "no",
-        enough ? "" : "; starts and ends will be found by comparison only");
+/* The rights are what a flag of the kernel says they are: groups and privileges alone do not tell.
+ */
+static void check_rights(struct doctor *d, const struct tracing *t)
+{
+    bool refused = !t->flag && (t->e == ERR_ACCESS || t->started);
+    bool wine = !t->started && is_wine();
+
+    check_result_report(d->all, "rights.events",
+                        t->flag            ? CHECK_RESULT_OK
+                        : refused && !wine ? CHECK_RESULT_WARNING
+                                           : CHECK_RESULT_SKIPPED,
+                        refused && !wine ? RIGHTS_FIX : "",
+                        "administrator or LocalSystem: %s; Performance Log Users: %s; right to "
+                        "profile the system: %s; %s",
+                        is_admin() ? "yes" : "no",
+                        is_member(WinBuiltinPerfLoggingUsersSid) ? "yes" : "no",
+                        right_win32_profile() == ERR_OK ? "yes" : "no",
+                        t->flag            ? "the kernel takes flags from this account"
+                        : refused && !wine ? "the kernel takes no flag from this account: starts "
+                                             "and ends will be found by comparison only"
+                                           : "whether they are enough could not be tried");
 }
 
 /* -- the clock -- */
@@ -221,32 +237,10 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
     mem_free(blocks);
 }
 
-static void WINAPI on_record(EVENT_RECORD *record)
-{
-    (void)record; /* nobody processes: it is never called */
-}
-
-/* Whether what the session delivers may be read. */
-static enum err try_reading(const struct etw_api *api, struct errmsg *why)
-{
-    WCHAR name[] = L"" SESSION_NAME;
-    EVENT_TRACE_LOGFILEW log = {.LoggerName = name,
-                                .ProcessTraceMode = PROCESS_TRACE_MODE_REAL_TIME |
-                                                    PROCESS_TRACE_MODE_EVENT_RECORD |
-                                                    PROCESS_TRACE_MODE_RAW_TIMESTAMP,
-                                .EventRecordCallback = on_record};
-    TRACEHANDLE handle = api->open(&log);
-
-    if (handle == INVALID_PROCESSTRACE_HANDLE) {
-        return etw_ctl_error(why, "reading", SESSION_NAME, GetLastError());
-    }
-    (void)api->close(handle);
-    return ERR_OK;
-}
-
 static const char *fix_of_session(enum err e)
 {
     switch (e) {
+    case ERR_PROVIDER:
     case ERR_FULL:
         return "stop a session that is not needed: logman stop NAME -ets";
     case ERR_ACCESS:
@@ -261,51 +255,65 @@ static const char *fix_of_session(enum err e)
     }
 }
 
-static void check_session(struct doctor *d, const struct etw_api *api)
+/* A session without a flag passes where tracing is refused; a flag that is taken and tells nobody
+ * is what a container does. */
+static void try_tracing(struct tracing *out, const struct etw_api *api, struct errmsg *why)
 {
-    struct etw_session_conf conf = {.name = SESSION_NAME,
-                                    .guid = SESSION_GUID,
-                                    .kernel = true,
-                                    .one_stream = true,
-                                    .buffer_kb = 64,
-                                    .min_buffers = 4,
-                                    .max_buffers = 8,
-                                    .pool_mib = 8,
-                                    .flush_s = 1};
-    struct etw_ctl *session = NULL;
-    struct errmsg why = {""};
-    enum err e = etw_ctl_open(&session, api, &conf, &why);
+    const struct doctor_trial_conf conf = {.api = api, .late = true, .flush_ms = 100};
+    struct doctor_trial *t = NULL;
 
-    if (!e) {
-        e = etw_ctl_start(session, &why);
+    *out = (struct tracing){.e = doctor_trial_begin(&t, &conf, why)};
+    if (!out->e) {
+        out->started = true;
+        out->e = doctor_trial_read(t);
     }
-    if (!e) {
-        e = try_reading(api, &why);
-        err_ignore(etw_ctl_stop(session, NULL));
+    if (!out->e) {
+        out->e = etw_ctl_flags(t->ctl, EVENT_TRACE_FLAG_PROCESS, why);
+        out->flag = !out->e;
     }
-    etw_ctl_close(session);
-    if (e) {
-        check_result_report(d->all, "etw.session", CHECK_RESULT_WARNING, fix_of_session(e),
+    if (!out->e) {
+        doctor_trial_wait(t, &t->found, 1, PATIENCE_NS);
+        out->told = atomic_load(&t->found) > 0;
+    }
+    doctor_trial_free(t);
+}
+
+static void check_session(struct doctor *d, const struct etw_api *api, struct tracing *t)
+{
+    struct errmsg why = {""};
+
+    try_tracing(t, api, &why);
+    if (t->e) {
+        check_result_report(d->all, "etw.session", CHECK_RESULT_WARNING, fix_of_session(t->e),
                             "a system trace session cannot be had, processes are polled: %s",
-                            why.text[0] ? why.text : err_text(e));
+                            why.text[0] ? why.text : err_text(t->e));
+    } else if (!t->told) {
+        check_result_report(d->all, "etw.session", CHECK_RESULT_WARNING,
+                            "outside of a container, where the kernel takes flags and tells "
+                            "nothing, report the system's build",
+                            "a system trace session was started and took a flag, but told of no "
+                            "process within %d s",
+                            (int)(PATIENCE_NS / CLK_S));
     } else {
         check_result_report(d->all, "etw.session", CHECK_RESULT_OK, "",
-                            "a system trace session was started, opened for reading and stopped");
+                            "a system trace session was started, told who lives, and was stopped");
     }
 }
 
 static void check_events(struct doctor *d)
 {
-    struct etw_api api;
+    struct tracing t = {.e = ERR_UNSUPPORTED};
     struct errmsg why = {""};
+    struct etw_api api;
 
     if (etw_api_load(&api, &why)) {
         check_result_report(d->all, "etw.functions", CHECK_RESULT_WARNING,
                             "none: processes are polled", "%s", why.text);
-        return;
+    } else {
+        check_sessions(d, &api);
+        check_session(d, &api, &t);
     }
-    check_sessions(d, &api);
-    check_session(d, &api);
+    check_rights(d, &t);
 }
 
 /* -- the bulk tables of processes -- */
@@ -336,7 +344,11 @@ static void check_table(struct doctor *d, query_fn query, ULONG class, bool need
             d->all, check, needed ? CHECK_RESULT_FAILED : CHECK_RESULT_SKIPPED,
             needed ? "without this table the agent sees nothing: report the system's version" : "",
             "not available here (status %#lx)%s", (unsigned long)status,
-            needed ? "" : "; its columns are absent");
+            needed ? ""
+            : class == 148
+                ? "; it takes an administrator, LocalSystem or Windows of 2015 on; image "
+                  "paths and users come from elsewhere, or are absent"
+                : "; its columns are absent");
     }
 }
 
@@ -375,7 +387,6 @@ void doctor_host(struct doctor *d)
 {
     check_build(d);
     check_trust(d);
-    check_rights(d);
     check_sync(d);
     check_events(d);
     check_tables(d);

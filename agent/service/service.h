@@ -65,8 +65,9 @@ struct service_calls {
 };
 NODISCARD enum err service_run(const struct service_calls *calls, struct errmsg *why);
 
-/* One sentence for the system's event log, while service_run is in `run`; elsewhere, and where the
- * log of every service is the system's own (Linux), nothing happens. Threads: any. */
+/* One sentence for the system's event log: an error at any time, the others while service_run is in
+ * `run`. Where the log of every service is the system's own (Linux), nothing happens. Threads: any.
+ */
 enum service_note { SERVICE_INFO, SERVICE_WARNING, SERVICE_ERROR };
 void service_note(enum service_note kind, const char *text);
 

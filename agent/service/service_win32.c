@@ -500,7 +500,7 @@ void service_note(enum service_note kind, const char *text)
     static const WORD types[] = {EVENTLOG_INFORMATION_TYPE, EVENTLOG_WARNING_TYPE,
                                  EVENTLOG_ERROR_TYPE};
 
-    if (self.handle) {
+    if (self.handle || kind == SERVICE_ERROR) {
         write_event(types[kind], text);
     }
 }

@@ -95,7 +95,7 @@ struct source_about {
     uint32_t cpus;
     bool polled; /* starts and exits come by comparison only */
     bool replay;
-    char system[64];  /* "Linux 6.1.0", "Windows 10.0.19045" */
+    char system[64];  /* "Linux 6.1.0", "Windows 10.0.19045.4291 (10 Pro)" */
     char detail[512]; /* one sentence for the log: which means are in use and why */
     /* Recordings: times of the first and the last record after rebasing; live: 0. */
     int64_t first_wall_ns, last_wall_ns;

@@ -80,12 +80,43 @@ enum err os_acl_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *name)
     return LookupAccountNameW(NULL, name, sid, &n, domain, &domain_n, &use) ? ERR_OK : ERR_NOTFOUND;
 }
 
-bool os_acl_is_trusted(PSID sid, PSID user)
+static BYTE also_sid[SECURITY_MAX_SID_SIZE];
+static bool also; /* also_sid is one */
+
+enum err os_acl_also_trust(const WCHAR *account)
+{
+    enum err e = os_acl_account(also_sid, account);
+
+    also = !e;
+    return e;
+}
+
+/* Whom the installed service runs as; only administrators can change that. Looked up for those who
+ * are not trusted otherwise: names of a domain may take a while. */
+static bool acl_is_service_account(PSID sid)
+{
+    static const WCHAR key[] = L"SYSTEM\\CurrentControlSet\\Services\\procfleet-agent";
+    BYTE account[SECURITY_MAX_SID_SIZE];
+    WCHAR name[256];
+    DWORD n = sizeof name;
+
+    return RegGetValueW(HKEY_LOCAL_MACHINE, key, L"ObjectName", RRF_RT_REG_SZ, NULL, name, &n) ==
+               ERROR_SUCCESS &&
+           os_acl_account(account, name) == ERR_OK && EqualSid(sid, account);
+}
+
+static bool acl_is_known(PSID sid, PSID user)
 {
     return sid && IsValidSid(sid) &&
            (IsWellKnownSid(sid, WinLocalSystemSid) ||
             IsWellKnownSid(sid, WinBuiltinAdministratorsSid) || acl_is_service(sid, agent_sid) ||
-            acl_is_service(sid, installer_sid) || (user && EqualSid(sid, user)));
+            acl_is_service(sid, installer_sid) || (user && EqualSid(sid, user)) ||
+            (also && EqualSid(sid, (PSID)also_sid)));
+}
+
+bool os_acl_is_trusted(PSID sid, PSID user)
+{
+    return acl_is_known(sid, user) || (sid && IsValidSid(sid) && acl_is_service_account(sid));
 }
 
 /* The owner is trusted already, and so is who makes something and owns it then. */

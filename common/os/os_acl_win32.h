@@ -13,6 +13,10 @@
  * trusted or the thing is not. NULL is nobody. */
 bool os_acl_is_trusted(PSID sid, PSID user);
 
+/* From now on this account is trusted, too: whom the service shall run as. Threads: one, before
+ * others start. Errors: ERR_NOTFOUND */
+NODISCARD enum err os_acl_also_trust(const WCHAR *account);
+
 /* What an account that is not trusted must not be able to do. */
 enum os_acl_use {
     OS_ACL_SEE,    /* read or change: a key */

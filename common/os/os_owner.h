@@ -31,6 +31,11 @@ NODISCARD enum err os_owner_check(const char *dir, struct errmsg *why);
  * that is not there is for its reader to notice. Errors: as above */
 NODISCARD enum err os_owner_check_file(const char *path, struct errmsg *why);
 
+/* Windows: from now on this account may own and change what is checked: whom the service shall run
+ * as. That of the installed service may anyway. Threads: one, before others start. Errors:
+ * ERR_NOTFOUND / */
+NODISCARD enum err os_owner_also_trust(const char *account, struct errmsg *why);
+
 /* Windows: makes `dir`, or takes one that is there: nobody but the system, administrators and
  * `account` (NULL: none) may use it or anything in it afterwards. One that belongs to others, has
  * links or things of others in it, or is no agent's directory at all, is refused and stays as it

@@ -260,6 +260,15 @@ enum err os_owner_check_file(const char *path, struct errmsg *why)
     return e == ERR_NOTFOUND ? ERR_OK : e;
 }
 
+enum err os_owner_also_trust(const char *account, struct errmsg *why)
+{
+    WCHAR name[NAME_BYTES];
+
+    return os_win32_wide(name, NAME_BYTES, account) && os_acl_also_trust(name) == ERR_OK
+               ? ERR_OK
+               : errmsg_set(why, ERR_NOTFOUND, "there is no account %s", account);
+}
+
 /* -- making one -- */
 
 static bool owner_has(const WCHAR *dir, const WCHAR *name)

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clk.h"
@@ -455,6 +456,24 @@ unsigned os_terminal_columns(void)
     return (unsigned)(info.srWindow.Right - info.srWindow.Left + 1);
 }
 
+static UINT console_was; /* its code page before us; 0: left as it was */
+
+/* The console is the caller's, who writes on in it. */
+static void console_restore(void)
+{
+    (void)SetConsoleOutputCP(console_was);
+}
+
+static void console_take_utf8(void)
+{
+    UINT now = GetConsoleOutputCP();
+
+    if (!console_was && now && now != CP_UTF8 && SetConsoleOutputCP(CP_UTF8)) {
+        console_was = now;
+        (void)atexit(console_restore);
+    }
+}
+
 /* The C library's argv is in the ANSI code page; this one is made from the command line as given.
  */
 enum err os_args(int *argc, char ***argv)
@@ -463,7 +482,7 @@ enum err os_args(int *argc, char ***argv)
     int n, expand = 0, mode = 0;
     char **all;
 
-    (void)SetConsoleOutputCP(CP_UTF8);
+    console_take_utf8();
     if (__wgetmainargs(&n, &given, &environment, expand, &mode) != 0 || n < 0) {
         return ERR_NOMEM;
     }

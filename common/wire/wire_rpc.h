@@ -20,7 +20,7 @@ struct wire_hello {
     char name[64];    /* host name the agent believes to have */
     char version[32]; /* of the agent */
     char source[32];
-    char system[64]; /* "Linux 6.1", "Windows 10.0.19045" */
+    char system[64]; /* "Linux 6.1", "Windows 10.0.19045.4291 (10 Pro)" */
     uint32_t cpus;
     int64_t wall_ns, mono_ns; /* at sending */
     /* Of the last answered Hello or Heartbeat of this boot: when it was sent (its mono_ns), and its

@@ -1,7 +1,8 @@
 """What an .exe must be before it leaves the house: check_pe.py FILE MAX_BYTES. Reads the headers itself.
 
 64 bits, for Windows 10 on; relocatable, high-entropy, data never executed, no page both writable and executable; imports only
-from DLLs that every Windows has in System32; a version resource; no symbols; not larger than MAX_BYTES.
+from DLLs that every Windows has in System32; a version resource, and a manifest that asks for no rights and for long paths; the
+stack protector; no symbols; not larger than MAX_BYTES.
 """
 import pathlib
 import struct
@@ -11,7 +12,8 @@ SYSTEM_DLLS = {"advapi32.dll", "bcrypt.dll", "kernel32.dll", "msvcrt.dll", "ntdl
 FLAGS = {"HIGH_ENTROPY_VA": 0x20, "DYNAMIC_BASE": 0x40, "NX_COMPAT": 0x100}
 WRITE, EXECUTE = 0x80000000, 0x20000000
 IMPORTS, RESOURCES, RELOCATIONS, TLS = 1, 2, 5, 9
-RT_VERSION = 16
+RT_VERSION, RT_MANIFEST = 16, 24
+MANIFEST = (b'level="asInvoker"', b"{8e0f7a12-bfb3-4fe8-b9a5-48fd50a15a9a}", b">true</longPathAware>")
 
 
 class Image:
@@ -89,6 +91,10 @@ def problems(image, size, max_bytes):
         yield f"imports {dll}"
     if RT_VERSION not in image.resource_types():
         yield "has no version resource"
+    if RT_MANIFEST not in image.resource_types() or not all(text in image.data for text in MANIFEST):
+        yield "has no manifest, or not the one"
+    if b"stack smashing detected" not in image.data:
+        yield "was built without the stack protector"
 
 
 def main():

@@ -170,7 +170,7 @@ FAULTS = [
           ["start of procfleet-doctor: access denied; run as LocalSystem", "agent.source", "live since"]),
     Fault("open_refused", {"fault.open": "0,4,5"}, {"etw.calls_failed": 0, "etw.started": 4},
           ["open of procfleet: access denied; run as LocalSystem", "events tell of starts and ends from now on"],
-          ["reading of procfleet-doctor: access denied", "agent.source", "live since"]),
+          ["open of procfleet-doctor: access denied", "agent.source", "live since"]),
     Fault("no_slot", {"fault.start": "0,100000,1450", "holder": ["Process Monitor", "xperf", "NT Kernel Logger"]},
           {"etw.calls_failed": 4},
           ["no session slot is free (error 1450), they are held by: Process Monitor, xperf, NT Kernel Logger; stop one"],

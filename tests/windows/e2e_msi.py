@@ -38,10 +38,8 @@ class Msi:
         self.wine.run("msiexec", how, windows(self.path), "/qn", "/l*v", windows(self.log), *properties, expect=expect, timeout=120)
 
     def repair(self):
-        """By the product's code: Wine's msiexec knows none of the package's file here."""
-        table = subprocess.run(["msiinfo", "export", self.path, "Property"], check=True, stdout=subprocess.PIPE, text=True).stdout
-        code = re.search(r"^ProductCode\t(\S+)", table, re.M).group(1)
-        self.wine.run("msiexec", "/fa", code, "/qn", timeout=120)
+        """As /fa does, which Wine's msiexec has not."""
+        self.run("/i", "REINSTALL=ALL", "REINSTALLMODE=amus")
 
 
 class Host:

@@ -1,9 +1,8 @@
-/* Of the two calls that answer with everything, class 148 gives image paths and asks for a right
- * that services have; class 5 asks for none. Which one works is tried once, when opening: it must
- * succeed and hold our own process, else the next one is taken.
- *
- * The buffer grows to what the system asked for and a quarter more, because processes start
- * between two calls; it never shrinks. */
+/* Of the two calls that answer with everything, class 148 gives image paths and SIDs and is for
+ * administrators and LocalSystem; class 5 asks for nothing. Which one works is tried once, when
+ * opening: it must succeed and hold our own process, else the next one is taken.  The buffer grows
+ * to what the system asked for and a quarter more, because processes start between two calls; it
+ * never shrinks. */
 #include "agent/source/windows/snap_win32.h"
 
 #include <stdio.h>
@@ -387,19 +386,72 @@ enum err snap_win32_open(struct live_tables **out, const struct snap_win32_conf 
     return ERR_OK;
 }
 
+#define BUILD_11 22000 /* the first of Windows 11, whose registry still says 10 */
+
+void snap_win32_name(char *out, size_t size, const struct snap_win32_version *v)
+{
+    static const char windows[] = "Windows ", ten[] = "Windows 10";
+    const char *product = v->product;
+    bool eleven = v->build >= BUILD_11 && strncmp(product, ten, sizeof ten - 1) == 0;
+    char text[64];
+
+    if (strncmp(product, windows, sizeof windows - 1) == 0) {
+        product += eleven ? sizeof ten - 1 : sizeof windows - 1;
+    }
+    (void)snprintf(text, sizeof text, "%s%s%s", eleven ? "11" : "", product,
+                   strcmp(v->type, "Server Core") == 0 ? ", Core" : "");
+    (void)snprintf(out, size, "Windows %lu.%lu.%lu", v->major, v->minor, v->build);
+    if (v->revision) {
+        size_t n = strlen(out);
+
+        (void)snprintf(out + n, size - n, ".%lu", v->revision);
+    }
+    if (text[0] && strlen(out) + 5 < size) { /* what does not fit is cut, not the bracket */
+        size_t n = strlen(out);
+
+        (void)snprintf(out + n, size - n, " (%.*s)", (int)(size - n - 4), text);
+    }
+}
+
+static void registry_text(char *out, DWORD size, const char *name)
+{
+    static const char key[] = "SOFTWARE\\Microsoft\\Windows NT\\CurrentVersion";
+
+    if (RegGetValueA(HKEY_LOCAL_MACHINE, key, name, RRF_RT_REG_SZ, NULL, out, &size)) {
+        out[0] = '\0';
+    }
+}
+
+static void read_version(struct snap_win32_version *out)
+{
+    static const char key[] = "SOFTWARE\\Microsoft\\Windows NT\\CurrentVersion";
+    OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
+    DWORD revision = 0, n = sizeof revision;
+
+    *out = (struct snap_win32_version){.major = 0};
+    if (RtlGetVersion(&version) == 0) {
+        out->major = version.dwMajorVersion;
+        out->minor = version.dwMinorVersion;
+        out->build = version.dwBuildNumber;
+    }
+    registry_text(out->product, sizeof out->product, "ProductName");
+    registry_text(out->type, sizeof out->type, "InstallationType");
+    if (RegGetValueA(HKEY_LOCAL_MACHINE, key, "UBR", RRF_RT_REG_DWORD, NULL, &revision, &n) == 0) {
+        out->revision = revision;
+    }
+}
+
 enum err snap_win32_about(struct source_about *out)
 {
     struct source_about about = {.cpus = os_cpu_count()};
-    OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
+    struct snap_win32_version version;
     enum err e = os_boot_id(about.boot.b);
 
     if (e) {
         return e;
     }
-    if (RtlGetVersion(&version) == 0) {
-        (void)snprintf(about.system, sizeof about.system, "Windows %lu.%lu.%lu",
-                       version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
-    }
+    read_version(&version);
+    snap_win32_name(about.system, sizeof about.system, &version);
     *out = about;
     return ERR_OK;
 }

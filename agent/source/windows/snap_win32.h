@@ -24,6 +24,16 @@ struct snap_win32_conf {
 NODISCARD enum err snap_win32_open(struct live_tables **out, const struct snap_win32_conf *conf,
                                    struct errmsg *why);
 
+/* What the system says of itself; texts may be empty. */
+struct snap_win32_version {
+    unsigned long major, minor, build, revision;
+    char product[64]; /* "Windows 10 Pro", which Windows 11 says too */
+    char type[24];    /* "Client", "Server", "Server Core" */
+};
+
+/* "Windows 10.0.22631.3447 (11 Pro)" */
+void snap_win32_name(char *out, size_t size, const struct snap_win32_version *v);
+
 /* Boot, CPUs and system. Errors: ERR_IO (the system does not say when it started) */
 NODISCARD enum err snap_win32_about(struct source_about *out);
 

@@ -246,6 +246,26 @@ static void an_owner_who_is_not_trusted_spoils_everything(void **state)
     }
 }
 
+/* Under Wine few names have a number; that of everybody serves. */
+static void whom_the_service_runs_as_is_trusted(void **state)
+{
+    static const WCHAR key[] = L"SYSTEM\\CurrentControlSet\\Services\\procfleet-agent";
+    static const WCHAR name[] = L"Everyone";
+    struct entry theirs = {EVERYBODY, FILE_ALL_ACCESS, 0, false};
+
+    assert_err(judge(&theirs, 1), ERR_ACCESS);
+    if (RegSetKeyValueW(HKEY_LOCAL_MACHINE, key, L"ObjectName", REG_SZ, name, sizeof name)) {
+        return; /* a system that is somebody's: we may not write there */
+    }
+    assert_ok(judge(&theirs, 1));
+    assert_int_equal(RegDeleteTreeW(HKEY_LOCAL_MACHINE, key), 0);
+    assert_err(judge(&theirs, 1), ERR_ACCESS);
+    assert_ok(os_acl_also_trust(name));
+    assert_ok(judge(&theirs, 1));
+    assert_err(os_acl_also_trust(L"no such account"), ERR_NOTFOUND);
+    assert_err(judge(&theirs, 1), ERR_ACCESS);
+}
+
 /* As the system makes it: SHA-1 of the name in capitals, UTF-16. */
 static void the_account_of_our_service_is_known_before_there_is_one(void **state)
 {
@@ -317,6 +337,7 @@ int main(void)
         cmocka_unit_test(what_is_made_private_is_found_private_by_whoever_is_trusted),
         cmocka_unit_test(to_read_is_not_to_change),
         cmocka_unit_test(an_owner_who_is_not_trusted_spoils_everything),
+        cmocka_unit_test(whom_the_service_runs_as_is_trusted),
         cmocka_unit_test(the_account_of_our_service_is_known_before_there_is_one),
         cmocka_unit_test(a_key_opened_to_others_is_refused),
         cmocka_unit_test(a_read_only_disk_is_no_matter_of_rights),

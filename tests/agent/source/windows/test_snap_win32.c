@@ -98,6 +98,28 @@ static void our_own_row_is_true(void **state)
     t->ops->close(t);
 }
 
+static void the_system_has_the_name_people_know(void **state)
+{
+    static const struct {
+        struct snap_win32_version v;
+        const char *name;
+    } rows[] = {
+        {{10, 0, 19045, 4291, "Windows 10 Pro", "Client"}, "Windows 10.0.19045.4291 (10 Pro)"},
+        {{10, 0, 22631, 3447, "Windows 10 Pro", "Client"}, "Windows 10.0.22631.3447 (11 Pro)"},
+        {{10, 0, 20348, 2340, "Windows Server 2022 Datacenter", "Server Core"},
+         "Windows 10.0.20348.2340 (Server 2022 Datacenter, Core)"},
+        {{10, 0, 26100, 1, "Windows Server 2025 Datacenter: Azure Edition", "Server Core"},
+         "Windows 10.0.26100.1 (Server 2025 Datacenter: Azure Edition, C)"},
+        {{6, 3, 9600, 0, "", ""}, "Windows 6.3.9600"},
+    };
+    char text[64];
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        snap_win32_name(text, sizeof text, &rows[i].v);
+        assert_string_equal(text, rows[i].name);
+    }
+}
+
 static void the_room_for_an_answer_grows(void **state)
 {
     struct snap_win32_conf conf = with_lane;
@@ -317,6 +339,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(our_own_row_is_true),
+        cmocka_unit_test(the_system_has_the_name_people_know),
         cmocka_unit_test(the_room_for_an_answer_grows),
         cmocka_unit_test(work_shows_as_the_difference_of_two_tables),
         cmocka_unit_test(what_a_handle_tells_comes_with_a_later_table),
