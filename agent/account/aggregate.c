@@ -523,6 +523,8 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
         return on_net(a, ev);
     case EV_REGISTRY:
         return counted(a, context_of(a, ev), COUNTERS_REGISTRY_OPS);
+    case EV_CLR:
+        return context_of(a, ev);
     case EV_THREAD_NAME:
         return lifecycle_process(a->life, ev->u.thread.pid, ev);
     case EV_STACK:

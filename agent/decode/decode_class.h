@@ -49,7 +49,8 @@ struct decode_class {
     X(event_trace)        \
     X(system_config)      \
     X(lost_event)         \
-    X(kernel_process)
+    X(kernel_process)     \
+    X(clr)
 
 #define DECODE_CLASS(name) extern const struct decode_class decode_##name##_class;
 DECODE_CLASSES(DECODE_CLASS)

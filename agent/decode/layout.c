@@ -41,6 +41,15 @@ static void give_signed(struct reader *r, struct str name, unsigned bits, int64_
     give(r, &(struct value){.name = name, .kind = VALUE_INT, .bits = (uint8_t)bits, .v.i = i});
 }
 
+static void give_float(struct reader *r, struct str name)
+{
+    struct value v = {.name = name, .kind = VALUE_FLOAT, .bits = 64};
+    uint64_t bits = cur_u64le(&r->c);
+
+    memcpy(&v.v.f, &bits, sizeof bits);
+    give(r, &v);
+}
+
 static void give_text(struct reader *r, struct str name, enum value_kind kind, struct str text)
 {
     give(r, &(struct value){.name = name, .kind = (uint8_t)kind, .v.text = text});
@@ -162,6 +171,9 @@ static bool read_number(struct reader *r, unsigned type, struct str name)
         return true;
     case LAYOUT_PORT:
         give_unsigned(r, name, VALUE_UINT, 16, cur_u16be(c));
+        return true;
+    case LAYOUT_F64:
+        give_float(r, name);
         return true;
     default:
         return false;

@@ -42,7 +42,8 @@ enum layout_type {
     LAYOUT_SYSTEMTIME, /* a struct of eight u16 */
     LAYOUT_IP4,
     LAYOUT_IP6,
-    LAYOUT_PORT,     /* u16, big-endian */
+    LAYOUT_PORT, /* u16, big-endian */
+    LAYOUT_F64,
     LAYOUT_BEGIN,    /* opens a struct; no bytes */
     LAYOUT_END,      /* closes it; no bytes */
     LAYOUT_BYTES,    /* n bytes */

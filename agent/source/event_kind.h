@@ -37,6 +37,7 @@ enum event_kind {
     EV_FILE_OP,
     EV_NET,
     EV_REGISTRY,
+    EV_CLR, /* the runtime of .NET, about itself */
     EV_THREAD_NAME,
     EV_STACK,  /* belongs to the event of the same time and thread */
     EV_LOST,   /* something is missing from here on: what is open on these CPUs has no known end */
@@ -70,6 +71,26 @@ enum file_op {
     FILE_CONTROL,
     FILE_OP_END,
     FILE_OP_COUNT,
+};
+
+enum clr_op {
+    CLR_GC_START, /* may come twice, in two versions */
+    CLR_GC_END,
+    CLR_TRIGGERED, /* a collection is about to start */
+    CLR_SUSPEND,   /* all managed threads are being stopped */
+    CLR_RESTART,   /* they run again */
+    CLR_HEAP,      /* sizes after a collection */
+    CLR_ALLOC,     /* about 100 KB were allocated, the last of it as named */
+    CLR_FINALIZED,
+    CLR_JIT_START,
+    CLR_METHOD_LOAD, /* compiled now, or found in an image */
+    CLR_METHOD_UNLOAD,
+    CLR_EXCEPTION,
+    CLR_CONTENTION_START,
+    CLR_CONTENTION_STOP,
+    CLR_ADJUSTMENT, /* the thread pool has another size */
+    CLR_RUNTIME,
+    CLR_OP_COUNT,
 };
 
 enum net_op {

@@ -23,6 +23,15 @@ static void check_process(const struct ev_proc *ev)
     }
 }
 
+static void check_clr(const struct ev_clr *ev)
+{
+    touch_must(ev->op < CLR_OP_COUNT);
+    touch_must(ev->n_sizes <= 5 && ev->took_ns >= -1);
+    for (size_t i = 0; i < 3; i++) {
+        touch_bytes(&touched, ev->text[i].units, 2 * (size_t)ev->text[i].n);
+    }
+}
+
 static void check_fact(const struct event *ev, size_t payload_n)
 {
     touch_must(ev->kind < EV_KIND_COUNT);
@@ -59,6 +68,9 @@ static void check_fact(const struct event *ev, size_t payload_n)
         break;
     case EV_STACK:
         touch_must(ev->u.stack.n_frames <= payload_n / 4);
+        break;
+    case EV_CLR:
+        check_clr(&ev->u.clr);
         break;
     case EV_DPC:
     case EV_ISR:

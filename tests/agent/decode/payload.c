@@ -145,6 +145,7 @@ static void on_value(void *ctx, const struct value *v)
     case VALUE_INT:
     case VALUE_UINT:
     case VALUE_HEX:
+    case VALUE_FLOAT: /* compared as its bits */
         assert_true((v->v.u ^ p->numbers[k]) << (64 - v->bits) == 0);
         assert_true(strchr(p->form[k] == 'p' ? "p" : "P8421", p->form[k]));
         break;

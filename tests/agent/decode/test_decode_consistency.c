@@ -64,7 +64,9 @@ static void check(const struct raw_event *raw)
     fact = decode_event(d, raw, &ev);
     l = layout_find(class->layouts, class->n_layouts, decode_number(raw), raw->version);
     if (!l) {
-        count_odd(o);
+        if (class->form == RAW_CLASSIC) { /* of providers only what is charged has one */
+            count_odd(o);
+        }
         return;
     }
     values_reset(&values);
