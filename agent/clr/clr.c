@@ -15,7 +15,7 @@
 
 #define INDEX_SLOTS  (2 * CLR_RUNTIMES_MAX) /* powers of two */
 #define BUCKETS      CLR_OPEN_MAX
-#define OPEN_GCS     4 /* of a runtime: one in the background, one in front of it, and repetitions */
+#define OPEN_GCS     4  /* of a runtime: in the background, in front, and without an end */
 #define COUNTS_KNOWN 64 /* collections back from the newest whose starts are recognised */
 
 #define SUSPEND_FOR_GC      1
