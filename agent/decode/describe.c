@@ -204,14 +204,16 @@ static void find(struct describe *d, const struct raw_event *raw, struct known *
         by_message(d, raw, k, out);
     } else if (describe_tracelogging_is(raw)) {
         by_tracelogging(d, raw, k, out);
-    } else if (layout) {
+    } else if (layout && raw->form == RAW_CLASSIC) {
         by_layout(k, out, layout);
     } else if (describe_metadata_is(raw) || describe_manifest_is(raw)) {
         by_carrier(d, raw, k, out);
     } else {
         ev = find_schema(d, raw);
-        if (ev) {
+        if (ev) { /* the recording, or a manifest, knows best */
             by_schema(k, out, ev);
+        } else if (layout) {
+            by_layout(k, out, layout);
         } else if (!class) {
             out->provider = schema_find_provider(d->schema, raw->guid);
         }

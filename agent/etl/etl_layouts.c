@@ -57,6 +57,7 @@ static const struct {
     [LAYOUT_IP4] = {"ip4", 4, false},
     [LAYOUT_IP6] = {"ip6", 16, false},
     [LAYOUT_PORT] = {"port", 2, false},
+    [LAYOUT_F64] = {"f64", 8, false},
     [LAYOUT_BEGIN] = {"begin", 0, false},
     [LAYOUT_END] = {"end", 0, false},
     [LAYOUT_BYTES] = {"bytes", 1, false},
