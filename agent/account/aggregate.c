@@ -10,8 +10,9 @@ struct aggregate {
     struct irpmap *irps;
     bool disk_seen;
     bool threads_told, images_told; /* by classic records */
-    int64_t interval_ns;            /* of CPU samples; 0 = not known yet */
-    uint64_t growing;               /* columns that never go back: counters, and peaks */
+    bool disk_told, file_told, net_told, registry_told;
+    int64_t interval_ns; /* of CPU samples; 0 = not known yet */
+    uint64_t growing;    /* columns that never go back: counters, and peaks */
     struct aggregate_stats stats;
     struct counters unattributed;
 };
@@ -383,17 +384,27 @@ static struct instance *issuer_of(struct aggregate *a, const struct event *ev)
     return p;
 }
 
+/* Providers of manifests tell what classic records tell: where those come, they count. */
+static bool told_twice(bool *classic_told, bool manifest)
+{
+    *classic_told = *classic_told || !manifest;
+    return *classic_told && manifest;
+}
+
 static struct instance *on_disk(struct aggregate *a, const struct event *ev)
 {
     struct instance *p;
 
+    if (told_twice(&a->disk_told, ev->u.disk.manifest)) {
+        return NULL;
+    }
     if (ev->kind == EV_DISK_INIT) {
         p = thread_of(a, ev->u.disk.issuer_tid, ev);
         irpmap_put(a->irps, ev->u.disk.irp, p);
         return p;
     }
     a->disk_seen = true;
-    p = issuer_of(a, ev);
+    p = ev->u.disk.manifest ? NULL : issuer_of(a, ev);
     charge(a, p, COUNTERS_DISK_TIME, span(ev->u.disk.took_ns));
     if (ev->kind == EV_DISK_READ) {
         charge(a, p, COUNTERS_DISK_READS, 1);
@@ -411,8 +422,8 @@ static struct instance *on_file(struct aggregate *a, const struct event *ev)
 {
     struct instance *p = thread_of(a, ev->u.file.tid, ev);
 
-    if (ev->u.file.op == FILE_OP_END) {
-        return p; /* its begin has been counted */
+    if (told_twice(&a->file_told, ev->u.file.manifest) || ev->u.file.op == FILE_OP_END) {
+        return p; /* its begin, or the classic record, is counted */
     }
     charge(a, p, COUNTERS_FILE_OPS, 1);
     if (ev->u.file.op == FILE_READ) {
@@ -428,6 +439,9 @@ static struct instance *on_net(struct aggregate *a, const struct event *ev)
     const struct ev_net *net = &ev->u.net;
     struct instance *p = lifecycle_process(a->life, net->pid, ev);
 
+    if (told_twice(&a->net_told, net->manifest)) {
+        return p;
+    }
     if (net->op == NET_SEND) {
         charge(a, p, net->udp ? COUNTERS_UDP_SEND : COUNTERS_TCP_SEND, net->bytes);
     } else if (net->op == NET_RECV) {
@@ -496,6 +510,16 @@ static struct instance *counted(struct aggregate *a, struct instance *p, enum co
     return p;
 }
 
+static struct instance *on_registry(struct aggregate *a, const struct event *ev)
+{
+    struct instance *p = context_of(a, ev);
+
+    if (!told_twice(&a->registry_told, ev->u.registry.manifest)) {
+        charge(a, p, COUNTERS_REGISTRY_OPS, 1);
+    }
+    return p;
+}
+
 static void on_lost(struct aggregate *a, const struct event *ev)
 {
     a->stats.lost_marks++;
@@ -522,7 +546,7 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
     case EV_NET:
         return on_net(a, ev);
     case EV_REGISTRY:
-        return counted(a, context_of(a, ev), COUNTERS_REGISTRY_OPS);
+        return on_registry(a, ev);
     case EV_CLR:
         return context_of(a, ev);
     case EV_THREAD_NAME:

@@ -50,7 +50,11 @@ struct decode_class {
     X(system_config)      \
     X(lost_event)         \
     X(kernel_process)     \
-    X(clr)
+    X(clr)                \
+    X(kernel_network)     \
+    X(kernel_file)        \
+    X(kernel_disk)        \
+    X(kernel_registry)
 
 #define DECODE_CLASS(name) extern const struct decode_class decode_##name##_class;
 DECODE_CLASSES(DECODE_CLASS)

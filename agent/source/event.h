@@ -92,13 +92,15 @@ struct ev_disk {
     uint32_t issuer_tid;
     uint32_t disk, flags, bytes;
     int64_t took_ns;
+    bool manifest; /* by Microsoft-Windows-Kernel-Disk: nobody's; repeats a classic record */
 };
 
 struct ev_file {
     uint64_t irp, object, offset;
     uint32_t tid; /* EVENT_NO_ID: the event's own */
     uint32_t bytes;
-    uint8_t op; /* enum file_op */
+    uint8_t op;    /* enum file_op */
+    bool manifest; /* by Microsoft-Windows-Kernel-File: repeats a classic record */
     struct str path;
 };
 
@@ -106,11 +108,13 @@ struct ev_net {
     uint32_t pid, bytes;
     uint8_t op; /* enum net_op */
     bool udp, v6;
+    bool manifest; /* by Microsoft-Windows-Kernel-Network: repeats a classic record */
 };
 
 struct ev_registry {
     uint32_t status;
-    uint8_t opcode;
+    uint8_t opcode; /* as the class Registry numbers operations */
+    bool manifest;  /* by Microsoft-Windows-Kernel-Registry: repeats a classic record */
     int64_t took_ns;
 };
 

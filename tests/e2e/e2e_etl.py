@@ -175,6 +175,25 @@ def count(figures_, **key):
     return sum(e["count"] for e in figures_["by_event"] if all(e[k] == v for k, v in key.items()))
 
 
+def network():
+    """Microsoft-Windows-Kernel-Network: bytes belong to the pid of the payload."""
+    with open(os.path.join(EXPECTED, "manifest-tx-KernelNetwork.json"), encoding="utf-8") as f:
+        want = json.load(f)["per_payload_pid"]
+    rows = json.loads(run("processes", recording("tx-KernelNetwork"), "--format", "json")[0])
+    ours = {}
+    for row in rows:
+        sums = {k: row.get(k, 0) for k in ("tcp_send", "tcp_recv", "udp_send", "udp_recv")}
+        if any(sums.values()):
+            ours[str(row["pid"])] = sums
+    theirs = {}
+    for pid, sums in want.items():
+        def of(kind, way, sums=sums):
+            return sum(sums.get("%s%d_%s_bytes" % (kind, v, way), 0) for v in (4, 6))
+        theirs[pid] = {"tcp_send": of("tcp", "sent"), "tcp_recv": of("tcp", "received"),
+                       "udp_send": of("udp", "sent"), "udp_recv": of("udp", "received")}
+    check("bytes of Kernel-Network by process", ours, theirs)
+
+
 def filters():
     path = recording("gc-dynamic-events")
     all_of = summary(path)
@@ -392,6 +411,7 @@ def pipes(plain):
 
 corpus("expected")
 figures()
+network()
 filters()
 times()
 formats()

@@ -406,6 +406,47 @@ static void a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event(
     stages_free(&s);
 }
 
+/* Kernel-Network, -File, -Disk and -Registry: alone they count; beside classic records they repeat
+ * them. Nobody is charged for disks. */
+static void what_two_providers_tell_counts_once(void **state)
+{
+    const struct event both[] = {
+        {BY(EV_NET, 8, 80), .u.net = {.pid = 12, .op = NET_RECV, .bytes = 70, .manifest = true}},
+        {BY(EV_FILE_OP, 8, 80),
+         .u.file = {.tid = 120, .op = FILE_READ, .bytes = 9, .manifest = true}},
+        {BY(EV_REGISTRY, 12, 120), .u.registry = {.manifest = true}},
+    };
+    static const struct {
+        enum counters_id id;
+        uint64_t n;
+    } counts[] = {
+        {COUNTERS_TCP_RECV, 70}, {COUNTERS_FILE_READ_BYTES, 9}, {COUNTERS_REGISTRY_OPS, 1}};
+    struct stages s = stages_new(10 * CLK_S);
+    struct event request = disk(EV_DISK_READ, 1, 1, 8);
+
+    stages_populate(&s);
+    for (size_t i = 0; i < COUNT_OF(both); i++) {
+        struct event classic = both[i];
+
+        classic.u.net.manifest = i == 0 ? false : classic.u.net.manifest;
+        classic.u.file.manifest = i == 1 ? false : classic.u.file.manifest;
+        classic.u.registry.manifest = i == 2 ? false : classic.u.registry.manifest;
+        assert_int_equal(stages_feed(&s, both[i])->info.id.pid, 12);
+        assert_int_equal(stages_tally(&s, 12, counts[i].id), counts[i].n);
+        (void)stages_feed(&s, classic);
+        assert_int_equal(stages_feed(&s, both[i])->info.id.pid, 12);
+        assert_int_equal(stages_tally(&s, 12, counts[i].id), 2 * counts[i].n);
+    }
+    request.u.disk.manifest = true;
+    assert_null(stages_feed(&s, request));
+    assert_int_equal(stages_tally(&s, EVENT_NO_ID, COUNTERS_DISK_READ_BYTES), 512);
+    assert_int_equal(aggregate_stats(s.agg)->disk_unmatched, 0);
+    (void)stages_feed(&s, disk(EV_DISK_INIT, 2, 1, 12));
+    (void)stages_feed(&s, request);
+    assert_int_equal(stages_tally(&s, EVENT_NO_ID, COUNTERS_DISK_READ_BYTES), 512);
+    stages_free(&s);
+}
+
 /* -- metrics fed by events -- */
 
 static struct event switch_of(int64_t ms, uint32_t old_tid, uint32_t new_tid)
@@ -664,6 +705,7 @@ int main(void)
         cmocka_unit_test(exit_totals_replace_smaller_counters_and_gauges_go),
         cmocka_unit_test(each_event_is_charged_to_its_owner_and_to_nobody_else),
         cmocka_unit_test(a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event),
+        cmocka_unit_test(what_two_providers_tell_counts_once),
         cmocka_unit_test(switches_win_over_samples_and_an_origin_stays),
         cmocka_unit_test(times_win_over_switches_until_an_origin_is_settled),
         cmocka_unit_test(disk_bytes_are_columns_once_requests_are_recorded),

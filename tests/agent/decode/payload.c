@@ -115,7 +115,7 @@ void payload_init(struct payload *p, const struct payload_row *row, unsigned siz
     for (const char *form = row->form; *form; form++) {
         size_t n = strcspn(name, " ");
 
-        if (*form == 'o' && !p->must) {
+        if (strchr("oR", *form) && !p->must) {
             p->must = p->bytes.n;
         }
         put(p, p->n, *form);
@@ -160,8 +160,8 @@ static void on_value(void *ctx, const struct value *v)
         assert_memory_equal(v->v.text.p, p->texts[k], v->v.text.n);
         break;
     default:
-        assert_true(strchr("GHiI", p->form[k]));
-        assert_int_equal(v->v.bytes.n, p->form[k] == 'H' ? 32 : p->form[k] == 'i' ? 4 : 16);
+        assert_true(strchr("GHiIR", p->form[k]));
+        assert_int_equal(v->v.bytes.n, p->form[k] == 'H' ? 32 : strchr("iR", p->form[k]) ? 4 : 16);
         assert_int_equal(v->v.bytes.p[0], (uint8_t)(16 * k));
         break;
     }
@@ -194,7 +194,7 @@ static bool takes_more(const struct layout *l)
     while (f[1].name) {
         f++;
     }
-    return f->type == LAYOUT_ALIGN8 || strcmp(l->name, "Read") == 0 ||
+    return f->type == LAYOUT_ALIGN8 || f->type == LAYOUT_REST || strcmp(l->name, "Read") == 0 ||
            strcmp(l->name, "Write") == 0;
 }
 

@@ -17,8 +17,9 @@
 
 /* form: one letter per field: P pointer, 8 4 2 1 numbers, T stamp of the clock (8), F FILETIME,
  * p port, i IPv4, I IPv6, w a texts, W text of 257 units, G GUID, H 32 bytes, s SID, u user, - 3
- * bytes and = 4 bytes without meaning; o a text that may be missing, with all behind it. names: of
- * all but the meaningless ones. opcode: of manifest providers the event id. */
+ * bytes and = 4 bytes without meaning; o a text that may be missing, with all behind it; R 4
+ * bytes, the rest. names: of all but the meaningless ones. opcode: of manifest providers the event
+ * id. */
 struct payload_row {
     uint8_t opcode, version;
     const char *form, *names, *op;
