@@ -5,7 +5,7 @@
  *   base                  u32 pid, u32 bytes, remote and local address (4 or 16 bytes), remote and
  *                         local port (network order)
  *   10, 26                TCP send: base, u32 begin, u32 end, u32 sequence, P connection
- *   11, 13, 14, 16, 18    TCP receive, disconnect, retransmit, reconnect, copy, and from 27 the same
+ *   11, 13, 14, 16, 18    TCP receive, disconnect, retransmit, reconnect, copy; from 27 the same
  *   42, 43, 58, 59        over IPv6; UDP send, receive: base, u32 sequence, P connection
  *   12, 15, 28, 31        TCP connect, accept: base, u16 mss, u16 × 3 options, u32 window, u16 × 2
  *                         scales, u32 sequence, P connection

@@ -22,8 +22,8 @@ struct seen {
 };
 
 /* Records of manifest providers that nothing describes, neither the file nor a layout of ours, and
- * of each means; whole ones, and those with bytes left where the two differ. PerfView logs a value of 8 bytes that its own
- * manifest says has 4: 2 records in each of its sessions. */
+ * of each means; whole ones, and those with bytes left where the two differ. PerfView logs a value
+ * of 8 bytes that its own manifest says has 4: 2 records in each of its sessions. */
 static const struct expected {
     const char *name;
     uint64_t schemas, unknown, tracelogging, manifest, manifest_left, metadata, messages;
