@@ -37,6 +37,7 @@ struct monitor {
 
     bool governed;
     struct budget budget;
+    struct shed shed;
     int64_t look_ns; /* when the next reading is due */
     int64_t due_ns;  /* before, time's going on changes nothing, if only switches come */
     struct {
@@ -182,7 +183,7 @@ static void monitor_read_own(struct monitor *m, struct budget_reading *r)
     decode_stats(m->decode, &d);
     r->cpu_ns = os_cpu_ns();
     r->resident_bytes = monitor_resident(m);
-    r->events = d.in + m->facts;
+    r->events = d.in + m->facts - m->shed.excused;
     r->lost = s.lost_events + s.lost_buffers;
     r->ring_permille = s.ring_permille;
 }
@@ -201,6 +202,21 @@ static void monitor_tell_step(struct monitor *m, const struct level_step *step, 
     m->conf.life(m->conf.ctx, &ev);
 }
 
+/* A group of events that is too many by itself goes before a level does. */
+static void monitor_shed(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
+{
+    struct life_event ev = {.kind = LIFE_SOURCE, .wall_ns = wall_ns, .mono_ns = mono_ns};
+    char text[SHED_TEXT];
+    struct shed_step step;
+
+    while (shed_look(&m->shed, mono_ns, aggregate_stats(m->aggregate)->groups, &step)) {
+        m->source->pace.shed = m->shed.off;
+        shed_text(text, &step);
+        ev.text = str_make(text);
+        m->conf.life(m->conf.ctx, &ev);
+    }
+}
+
 /* Looks at what the agent costs, a few times a second, and changes the level where it must. */
 static void monitor_govern(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
 {
@@ -214,6 +230,7 @@ static void monitor_govern(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
     if (monitor_switches_changed(m)) {
         monitor_set_pace(m);
     }
+    monitor_shed(m, wall_ns, mono_ns);
     monitor_read_own(m, &r);
     if (budget_look(&m->budget, mono_ns, &r, &step)) {
         monitor_set_pace(m);
@@ -490,6 +507,7 @@ static void monitor_begin_budget(struct monitor *m)
     }
     m->budget_conf.cpus = m->source->about.cpus;
     budget_init(&m->budget, &m->budget_conf);
+    shed_init(&m->shed, m->budget_conf.events_per_s);
     m->governed = true;
     monitor_set_pace(m);
 }

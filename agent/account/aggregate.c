@@ -1,6 +1,7 @@
 #include "agent/account/aggregate.h"
 
 #include "agent/account/irpmap.h"
+#include "agent/clr/clr.h"
 #include "common/base/mem.h"
 
 struct aggregate {
@@ -8,6 +9,7 @@ struct aggregate {
     struct lifecycle *life;
     struct sched *sched;
     struct irpmap *irps;
+    struct clr *clr;
     bool disk_seen;
     bool threads_told, images_told; /* by classic records */
     bool disk_told, file_told, net_told, registry_told;
@@ -49,6 +51,10 @@ enum err aggregate_create(struct aggregate **out, struct instances *table, struc
     if (e) {
         goto fail;
     }
+    e = clr_create(&a->clr);
+    if (e) {
+        goto fail;
+    }
     *out = a;
     return ERR_OK;
 
@@ -62,6 +68,7 @@ void aggregate_destroy(struct aggregate *a)
     if (!a) {
         return;
     }
+    clr_destroy(a->clr);
     irpmap_destroy(a->irps);
     sched_destroy(a->sched);
     mem_free(a);
@@ -366,6 +373,7 @@ static struct instance *on_virtual(struct aggregate *a, const struct event *ev)
 {
     struct instance *p = lifecycle_process(a->life, ev->u.vm.pid, ev);
 
+    a->stats.groups[SOURCE_SHED_VIRTUAL]++;
     charge(a, p, ev->kind == EV_VIRTUAL_ALLOC ? COUNTERS_VIRTUAL_ALLOC : COUNTERS_VIRTUAL_FREE,
            ev->u.vm.size);
     return p;
@@ -422,6 +430,7 @@ static struct instance *on_file(struct aggregate *a, const struct event *ev)
 {
     struct instance *p = thread_of(a, ev->u.file.tid, ev);
 
+    a->stats.groups[SOURCE_SHED_FILE]++;
     if (told_twice(&a->file_told, ev->u.file.manifest) || ev->u.file.op == FILE_OP_END) {
         return p; /* its begin, or the classic record, is counted */
     }
@@ -439,6 +448,7 @@ static struct instance *on_net(struct aggregate *a, const struct event *ev)
     const struct ev_net *net = &ev->u.net;
     struct instance *p = lifecycle_process(a->life, net->pid, ev);
 
+    a->stats.groups[SOURCE_SHED_NETWORK]++;
     if (told_twice(&a->net_told, net->manifest)) {
         return p;
     }
@@ -494,6 +504,9 @@ static struct instance *on_life(struct aggregate *a, const struct event *ev)
     if (repeats(a, ev)) {
         return NULL;
     }
+    if (ev->kind == EV_PROC_START || ev->kind == EV_PROC_STOP) {
+        clr_forget(a->clr, ev->u.proc.info.id.pid);
+    }
     p = lifecycle_event(a->life, ev);
     if (counts[ev->kind]) {
         charge(a, p, counts[ev->kind] - 1, 1);
@@ -514,9 +527,83 @@ static struct instance *on_registry(struct aggregate *a, const struct event *ev)
 {
     struct instance *p = context_of(a, ev);
 
+    a->stats.groups[SOURCE_SHED_REGISTRY]++;
     if (!told_twice(&a->registry_told, ev->u.registry.manifest)) {
         charge(a, p, COUNTERS_REGISTRY_OPS, 1);
     }
+    return p;
+}
+
+/* -- .NET -- */
+
+static void clr_collection(struct aggregate *a, struct instance *p, const struct ev_clr *ev)
+{
+    charge(a, p, COUNTERS_CLR_GCS, 1);
+    if (ev->generation == 1) {
+        charge(a, p, COUNTERS_CLR_GEN1, 1);
+    } else if (ev->generation == 2) {
+        charge(a, p, COUNTERS_CLR_GEN2, 1);
+    }
+}
+
+/* Managed locks only. A stop that measured itself needs no start. */
+static void clr_waited(struct aggregate *a, struct instance *p, const struct ev_clr *ev,
+                       const struct clr_step *step)
+{
+    if (ev->flags == 0 && (step->ended || ev->took_ns >= 0)) {
+        charge(a, p, COUNTERS_CLR_CONTENTION_TIME,
+               span(ev->took_ns >= 0 ? ev->took_ns : step->took_ns));
+    }
+}
+
+static void clr_charge(struct aggregate *a, struct instance *p, const struct ev_clr *ev,
+                       const struct clr_step *step)
+{
+    switch (ev->op) {
+    case CLR_GC_START:
+        if (!step->repeated) {
+            clr_collection(a, p, ev);
+        }
+        break;
+    case CLR_RESTART:
+        if (step->ended && clr_is_gc(step->reason)) {
+            charge(a, p, COUNTERS_CLR_PAUSE, span(step->took_ns));
+        }
+        break;
+    case CLR_ALLOC:
+        charge(a, p, COUNTERS_CLR_ALLOC, ev->bytes);
+        break;
+    case CLR_METHOD_LOAD:
+        if (step->ended) {
+            charge(a, p, COUNTERS_CLR_JIT_METHODS, 1);
+            charge(a, p, COUNTERS_CLR_JIT_TIME, span(step->took_ns));
+        }
+        break;
+    case CLR_EXCEPTION:
+        charge(a, p, COUNTERS_CLR_EXCEPTIONS, 1);
+        break;
+    case CLR_CONTENTION_START:
+        charge(a, p, COUNTERS_CLR_CONTENTIONS, ev->flags == 0);
+        break;
+    case CLR_CONTENTION_STOP:
+        clr_waited(a, p, ev, step);
+        break;
+    case CLR_ADJUSTMENT:
+        charge(a, p, COUNTERS_CLR_STARVATIONS, ev->reason == CLR_REASON_STARVED);
+        break;
+    default:
+        break;
+    }
+}
+
+static struct instance *on_clr(struct aggregate *a, const struct event *ev)
+{
+    struct instance *p = context_of(a, ev);
+    struct clr_step step;
+
+    a->stats.groups[SOURCE_SHED_CLR]++;
+    clr_event(a->clr, ev, &step);
+    clr_charge(a, p, &ev->u.clr, &step);
     return p;
 }
 
@@ -524,6 +611,7 @@ static void on_lost(struct aggregate *a, const struct event *ev)
 {
     a->stats.lost_marks++;
     sched_lost(a->sched, ev);
+    clr_lost(a->clr);
     irpmap_clear(a->irps); /* an address may have been handed out again unseen */
 }
 
@@ -548,7 +636,7 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
     case EV_REGISTRY:
         return on_registry(a, ev);
     case EV_CLR:
-        return context_of(a, ev);
+        return on_clr(a, ev);
     case EV_THREAD_NAME:
         return lifecycle_process(a->life, ev->u.thread.pid, ev);
     case EV_STACK:

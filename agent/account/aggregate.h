@@ -21,6 +21,7 @@
 #define PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
 
 #include "agent/account/sched.h"
+#include "agent/account/shed.h"
 #include "agent/process/counters.h"
 #include "agent/process/instances.h"
 #include "agent/process/lifecycle.h"
@@ -30,15 +31,16 @@
 struct aggregate;
 
 struct aggregate_stats {
-    uint64_t events;            /* in, without those handed over early */
-    uint64_t charged;           /* of them, to a process */
-    uint64_t samples;           /* plain ones, attributed */
-    uint64_t samples_interrupt; /* a DPC or ISR ran */
-    uint64_t unattributed;      /* plain samples without owner */
-    uint64_t stepped_back;      /* a source's counter was lower than before: kept */
-    uint64_t lost_marks;        /* EV_LOST */
-    uint64_t disk_unmatched;    /* requests of version 2 whose init event is missing */
-    uint64_t irps_dropped;      /* init events for which there was no room */
+    uint64_t events;                    /* in, without those handed over early */
+    uint64_t charged;                   /* of them, to a process */
+    uint64_t samples;                   /* plain ones, attributed */
+    uint64_t samples_interrupt;         /* a DPC or ISR ran */
+    uint64_t unattributed;              /* plain samples without owner */
+    uint64_t stepped_back;              /* a source's counter was lower than before: kept */
+    uint64_t lost_marks;                /* EV_LOST */
+    uint64_t disk_unmatched;            /* requests of version 2 whose init event is missing */
+    uint64_t irps_dropped;              /* init events for which there was no room */
+    uint64_t groups[SOURCE_SHED_COUNT]; /* events of those that may be left out */
     struct sched_stats sched;
 };
 

@@ -162,6 +162,14 @@ static const struct conf_key keys[] = {
     {"etw.enable_thread_events", CONF_BOOL, "true", 0, 0, NULL, "starts and ends of threads"},
     {"etw.enable_memory_events", CONF_BOOL, "true", 0, 0, NULL, "hard faults, from level L2 on"},
     {"etw.enable_disk_io", CONF_BOOL, "false", 0, 0, NULL, "disk requests, from level L2 on"},
+    {"etw.enable_network", CONF_BOOL, "true", 0, 0, NULL,
+     "bytes sent and received by each process, connections, retransmits; from level L2 on"},
+    {"etw.enable_virtual_alloc", CONF_BOOL, "false", 0, 0, NULL,
+     "address space reserved and released, from level L2 on"},
+    {"etw.enable_file_io", CONF_BOOL, "false", 0, 0, NULL,
+     "operations on files, from level L3 on; many"},
+    {"etw.enable_registry", CONF_BOOL, "false", 0, 0, NULL,
+     "operations on the registry, from level L3 on; many"},
     {"etw.enable_context_switch", CONF_BOOL, "true", 0, 0, NULL,
      "context switches, from level L3 on"},
     {"etw.enable_cpu_sampling", CONF_BOOL, "true", 0, 0, NULL, "CPU samples, at level L4"},
@@ -173,6 +181,13 @@ static const struct conf_key keys[] = {
      "name or GUID[:level[:any[:all]]][#id+id]: further providers of events, level 0 to 5 (4), "
      "keywords as 0x10, only these event ids; Kernel-Process is always among them while "
      "enable_process_events is true"},
+    {"etw.clr", CONF_CHOICE, "gc", 0, 0, "off|gc|full",
+     "what is asked of .NET's runtimes: gc, from level L1 on, is collections, pauses, heap, "
+     "exceptions, contention, starvation; full, from L2 on, also each compiled method and each "
+     "100 KB allocated"},
+    {"etw.clr_only", CONF_LIST, "", 0, ETW_CONF_CLR_ONLY, NULL,
+     "only of programs with these names, w3wp.exe and the like; a system that cannot filter asks "
+     "every one"},
     {"etw.ring_bytes", CONF_SIZE, "1 MiB", 64 << 10, 256 * MIB, NULL,
      "room between a session's callback and the agent, one for each session; those of low rates "
      "have half"},

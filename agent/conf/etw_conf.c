@@ -8,6 +8,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_provider.h"
+#include "agent/source/source_shed.h"
 #include "common/base/clk.h"
 
 #define FLAG_PREFIX "EVENT_TRACE_FLAG_"
@@ -30,20 +31,21 @@ static const struct {
     {"DISPATCHER", ETW_FLAG_DISPATCHER},
     {"MEMORY_HARD_FAULTS", ETW_FLAG_HARD_FAULTS},
     {"MEMORY_PAGE", ETW_FLAG_HARD_FAULTS}, /* no such flag exists; old settings name it */
-    {"VIRTUAL_ALLOC", 0x4000},
-    {"NETWORK_TCPIP", 0x10000},
-    {"REGISTRY", 0x20000},
+    {"VIRTUAL_ALLOC", ETW_FLAG_VIRTUAL_ALLOC},
+    {"NETWORK_TCPIP", ETW_FLAG_NETWORK},
+    {"REGISTRY", ETW_FLAG_REGISTRY},
     {"SPLIT_IO", 0x200000},
     {"PROFILE", ETW_FLAG_PROFILE},
-    {"FILE_IO", 0x02000000},
-    {"FILE_IO_INIT", 0x04000000},
+    {"FILE_IO", ETW_FLAG_FILE_IO},
+    {"FILE_IO_INIT", ETW_FLAG_FILE_IO_INIT},
 };
 
 #define FLAGS_LIFECYCLE \
     ((uint32_t)(ETW_FLAG_PROCESS | ETW_FLAG_THREAD | ETW_FLAG_IMAGE | ETW_FLAG_PROCESS_COUNTERS))
 #define FLAGS_FROM_L3                                                                        \
     ((uint32_t)(ETW_FLAG_CSWITCH | ETW_FLAG_DPC | ETW_FLAG_INTERRUPT | ETW_FLAG_SYSTEMCALL | \
-                ETW_FLAG_DISPATCHER))
+                ETW_FLAG_DISPATCHER | ETW_FLAG_REGISTRY | ETW_FLAG_FILE_IO |                 \
+                ETW_FLAG_FILE_IO_INIT))
 #define FLAGS_FROM_L4 ((uint32_t)ETW_FLAG_PROFILE)
 
 /* ---- flags ---- */
@@ -61,6 +63,22 @@ uint32_t etw_conf_high_flags(uint32_t permitted, unsigned level)
     flags &= level < 3 ? ~FLAGS_FROM_L3 : UINT32_MAX;
     flags &= level < 4 ? ~FLAGS_FROM_L4 : UINT32_MAX;
     return flags ? flags | ETW_FLAG_THREAD : 0;
+}
+
+uint32_t etw_conf_shed_flags(unsigned groups)
+{
+    static const uint32_t flags_of[SOURCE_SHED_COUNT] = {
+        [SOURCE_SHED_NETWORK] = ETW_FLAG_NETWORK,
+        [SOURCE_SHED_FILE] = ETW_FLAG_FILE_IO | ETW_FLAG_FILE_IO_INIT,
+        [SOURCE_SHED_REGISTRY] = ETW_FLAG_REGISTRY,
+        [SOURCE_SHED_VIRTUAL] = ETW_FLAG_VIRTUAL_ALLOC,
+    };
+    uint32_t flags = 0;
+
+    for (unsigned g = 0; g < SOURCE_SHED_COUNT; g++) {
+        flags |= groups >> g & 1 ? flags_of[g] : 0;
+    }
+    return flags;
 }
 
 static bool same_word(const char *a, const char *b)
@@ -131,6 +149,10 @@ static enum err read_flags(struct etw_conf *v, const struct conf *c, struct errm
         {"etw.enable_thread_events", ETW_FLAG_THREAD},
         {"etw.enable_memory_events", ETW_FLAG_HARD_FAULTS},
         {"etw.enable_disk_io", ETW_FLAG_DISK_IO | ETW_FLAG_DISK_INIT},
+        {"etw.enable_network", ETW_FLAG_NETWORK},
+        {"etw.enable_virtual_alloc", ETW_FLAG_VIRTUAL_ALLOC},
+        {"etw.enable_file_io", ETW_FLAG_FILE_IO | ETW_FLAG_FILE_IO_INIT},
+        {"etw.enable_registry", ETW_FLAG_REGISTRY},
         {"etw.enable_context_switch", ETW_FLAG_CSWITCH},
         {"etw.enable_cpu_sampling", ETW_FLAG_PROFILE},
     };
@@ -193,6 +215,71 @@ static enum err read_providers(struct etw_conf *v, const struct conf *c, struct 
         v->n_providers++;
     }
     return conf_bool(c, "etw.enable_process_events") ? add_kernel_process(v, c, why) : ERR_OK;
+}
+
+/* ---- .NET ---- */
+
+static const uint8_t clr_guid[16] = ETW_PROVIDER_CLR;
+
+#define CLR_KEYWORDS_GC \
+    UINT64_C(0x1c001) /* GC 0x1, Contention 0x4000, Exception 0x8000, Threading 0x10000 */
+#define CLR_KEYWORD_JIT UINT64_C(0x10)
+
+enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level)
+{
+    if (level == 0) {
+        return ETW_CLR_OFF;
+    }
+    return permitted == ETW_CLR_FULL && level < 2 ? ETW_CLR_GC : permitted;
+}
+
+void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const char *only)
+{
+    static const uint16_t ids[] = {1, 2, 3, 4, 9, 55, 80, 81, 91, 10, 141, 143, 145};
+    static const size_t of_gc = 9;
+
+    *out = (struct source_provider){.level = clr == ETW_CLR_FULL ? 5 : 4, .any = CLR_KEYWORDS_GC};
+    memcpy(out->guid, clr_guid, sizeof out->guid);
+    out->any |= clr == ETW_CLR_FULL ? CLR_KEYWORD_JIT : 0;
+    out->n_ids = clr == ETW_CLR_FULL ? sizeof ids / sizeof ids[0] : of_gc;
+    memcpy(out->ids, ids, out->n_ids * sizeof ids[0]);
+    (void)snprintf(out->exe, sizeof out->exe, "%s", only);
+}
+
+static enum err read_clr_only(struct etw_conf *v, const struct conf *c, struct errmsg *why)
+{
+    const char *const *items;
+    size_t n = conf_list(c, "etw.clr_only", &items), at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int put =
+            snprintf(v->clr_only + at, sizeof v->clr_only - at, "%s%s", i ? ";" : "", items[i]);
+
+        if (put < 0 || (size_t)put >= sizeof v->clr_only - at) {
+            return conf_wrong(c, "etw.clr_only", why, "255 bytes at most, all names together");
+        }
+        if (!items[i][0] || strpbrk(items[i], ";*?\\/")) {
+            return conf_wrong(c, "etw.clr_only", why,
+                              "names of programs without folder and without patterns, as w3wp.exe");
+        }
+        at += (size_t)put;
+    }
+    return ERR_OK;
+}
+
+static enum err read_clr(struct etw_conf *v, const struct conf *c, struct errmsg *why)
+{
+    const char *text = conf_text(c, "etw.clr");
+
+    v->clr = strcmp(text, "full") == 0 ? ETW_CLR_FULL
+             : strcmp(text, "gc") == 0 ? ETW_CLR_GC
+                                       : ETW_CLR_OFF;
+    for (size_t i = 0; i < v->n_providers; i++) {
+        if (memcmp(v->providers[i].guid, clr_guid, sizeof clr_guid) == 0) {
+            v->clr = ETW_CLR_OFF; /* as etw.providers says, and not otherwise */
+        }
+    }
+    return read_clr_only(v, c, why);
 }
 
 /* ---- buffers ---- */
@@ -273,7 +360,7 @@ static enum err read_name(struct etw_conf *v, const struct conf *c, struct errms
 enum err etw_conf_read(struct etw_conf *out, const struct conf *c, struct errmsg *why)
 {
     enum err (*const parts[])(struct etw_conf *, const struct conf *, struct errmsg *) = {
-        read_name, read_buffers, read_flags, read_providers};
+        read_name, read_buffers, read_flags, read_providers, read_clr};
     struct etw_conf v = {
         .samples_per_s = (uint32_t)conf_int(c, "etw.cpu_sampling_interval"),
         .stacks = conf_bool(c, "etw.enable_stack_walking"),

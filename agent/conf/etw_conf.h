@@ -10,6 +10,7 @@
 
 #define ETW_CONF_PROVIDERS 16
 #define ETW_CONF_NAME_MAX  1000 /* bytes of session_name; the suffixes fit behind it */
+#define ETW_CONF_CLR_ONLY  16   /* names */
 
 /* EVENT_TRACE_FLAG_… that have a meaning of their own here. */
 enum {
@@ -26,8 +27,16 @@ enum {
     ETW_FLAG_DISPATCHER = 0x800,
     ETW_FLAG_ALL_FAULTS = 0x1000, /* too many to be worth it: refused */
     ETW_FLAG_HARD_FAULTS = 0x2000,
+    ETW_FLAG_VIRTUAL_ALLOC = 0x4000,
+    ETW_FLAG_NETWORK = 0x10000,
+    ETW_FLAG_REGISTRY = 0x20000,
     ETW_FLAG_PROFILE = 0x01000000,
+    ETW_FLAG_FILE_IO = 0x02000000,
+    ETW_FLAG_FILE_IO_INIT = 0x04000000,
 };
+
+/* etw.clr */
+enum etw_clr { ETW_CLR_OFF, ETW_CLR_GC, ETW_CLR_FULL };
 
 struct etw_buffers {
     uint32_t kb, min, max;
@@ -41,6 +50,8 @@ struct etw_conf {
     uint32_t flags;                                       /* permitted, whatever the level */
     struct source_provider providers[ETW_CONF_PROVIDERS]; /* Kernel-Process first, where it is on */
     size_t n_providers;
+    enum etw_clr clr; /* OFF too where the provider is among `providers` */
+    char clr_only[SOURCE_PROVIDER_EXE];
     uint32_t samples_per_s;
     bool stacks;
     size_t ring_bytes, batch_events;
@@ -56,5 +67,12 @@ NODISCARD enum err etw_conf_read(struct etw_conf *out, const struct conf *c, str
  * rates at this level: 0 = it is not needed. */
 uint32_t etw_conf_lifecycle_flags(uint32_t permitted);
 uint32_t etw_conf_high_flags(uint32_t permitted, unsigned level);
+
+/* The flags of these groups (1 << enum source_shed). */
+uint32_t etw_conf_shed_flags(unsigned groups);
+
+/* What of etw.clr is wanted at this level, and the provider that tells it; `only` as clr_only. */
+enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level);
+void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const char *only);
 
 #endif

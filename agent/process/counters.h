@@ -47,7 +47,18 @@
     X(THREADS_STARTED, threads_started, COUNT, "threads started")                                 \
     X(THREADS_ENDED, threads_ended, COUNT, "threads ended")                                       \
     X(THREAD_RUNDOWN, thread_rundown, COUNT, "thread records of the rundowns")                    \
-    X(STACKS, stacks, COUNT, "stacks walked")
+    X(STACKS, stacks, COUNT, "stacks walked")                                                     \
+    X(CLR_GCS, clr_gcs, COUNT, "garbage collections of .NET")                                     \
+    X(CLR_GEN1, clr_gen1, COUNT, "of these: of generation 1")                                     \
+    X(CLR_GEN2, clr_gen2, COUNT, "of these: of generation 2")                                     \
+    X(CLR_PAUSE, clr_pause, NS, "time its threads stood still for collections")                   \
+    X(CLR_ALLOC, clr_alloc, BYTES, "bytes allocated in .NET, to some 100 KB")                     \
+    X(CLR_JIT_METHODS, clr_jit_methods, COUNT, "methods compiled while it ran")                   \
+    X(CLR_JIT_TIME, clr_jit_time, NS, "time that compiling them took")                            \
+    X(CLR_EXCEPTIONS, clr_exceptions, COUNT, "exceptions thrown in .NET")                         \
+    X(CLR_CONTENTIONS, clr_contentions, COUNT, "waits for a managed lock")                        \
+    X(CLR_CONTENTION_TIME, clr_contention_time, NS, "time of these waits")                        \
+    X(CLR_STARVATIONS, clr_starvations, COUNT, "thread pools grown because they starved")
 
 enum counters_id {
 #define COUNTERS_ID(id, key, unit, help) COUNTERS_##id,

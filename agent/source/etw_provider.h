@@ -20,6 +20,7 @@
 #define ETW_KEYWORD_PROCESS UINT64_C(0x10) /* of Kernel-Process: they start and end */
 
 #define SOURCE_PROVIDER_IDS 64
+#define SOURCE_PROVIDER_EXE 256 /* bytes */
 
 /* A provider of events beyond those a source reads by itself. */
 struct source_provider {
@@ -28,7 +29,8 @@ struct source_provider {
     uint64_t any, all; /* keywords */
     bool rundown;      /* asked to tell what is already there */
     uint16_t ids[SOURCE_PROVIDER_IDS];
-    size_t n_ids; /* of events: only these; 0 = all */
+    size_t n_ids;                  /* of events: only these; 0 = all */
+    char exe[SOURCE_PROVIDER_EXE]; /* only in programs of these names, "a.exe;b.exe"; "" = all */
 };
 
 /* Errors: ERR_INVALID (`why` says which part), ERR_NOTFOUND (no such name) */

@@ -127,6 +127,7 @@ struct source_pace {
     int64_t tick_ns;  /* distance of calls of advance, */
     int64_t table_ns; /* and of tables */
     unsigned level;   /* see budget.h: what more than the lifecycle is wanted */
+    unsigned shed;    /* but not these groups: 1 << enum source_shed, always meant */
 };
 
 /* A wish about what is collected, for sources that can follow one while they run. */

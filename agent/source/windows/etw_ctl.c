@@ -740,26 +740,36 @@ static ULONG etw_ctl_enable_once(struct etw_ctl *c, const struct source_provider
                                  ULONG etw_ctl_control, bool filter)
 {
     struct id_filter ids = {.in = TRUE, .n = (uint16_t)p->n_ids};
-    EVENT_FILTER_DESCRIPTOR d = {
-        .Ptr = (ULONGLONG)(uintptr_t)&ids,
-        .Size = (ULONG)(offsetof(struct id_filter, ids) + p->n_ids * sizeof ids.ids[0]),
-        .Type = EVENT_FILTER_TYPE_EVENT_ID};
-    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2};
+    wchar_t exe[SOURCE_PROVIDER_EXE];
+    EVENT_FILTER_DESCRIPTOR d[2];
+    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
+                                          .EnableFilterDesc = d};
     GUID guid;
 
     memcpy(&guid, p->guid, sizeof guid);
-    if (filter) {
+    if (filter && p->n_ids) {
         memcpy(ids.ids, p->ids, p->n_ids * sizeof ids.ids[0]);
-        parameters.EnableFilterDesc = &d;
-        parameters.FilterDescCount = 1;
+        d[parameters.FilterDescCount++] = (EVENT_FILTER_DESCRIPTOR){
+            .Ptr = (ULONGLONG)(uintptr_t)&ids,
+            .Size = (ULONG)(offsetof(struct id_filter, ids) + p->n_ids * sizeof ids.ids[0]),
+            .Type = EVENT_FILTER_TYPE_EVENT_ID};
     }
+    if (filter && p->exe[0]) {
+        int n = MultiByteToWideChar(CP_UTF8, 0, p->exe, -1, exe, SOURCE_PROVIDER_EXE);
+
+        d[parameters.FilterDescCount++] =
+            (EVENT_FILTER_DESCRIPTOR){.Ptr = (ULONGLONG)(uintptr_t)exe,
+                                      .Size = (ULONG)((size_t)n * sizeof exe[0]),
+                                      .Type = EVENT_FILTER_TYPE_EXECUTABLE_NAME};
+    }
+    parameters.EnableFilterDesc = parameters.FilterDescCount ? d : NULL;
     return c->api->enable(c->handle, &guid, etw_ctl_control, p->level, p->any, p->all, 0,
                           &parameters);
 }
 
 enum err etw_ctl_enable(struct etw_ctl *c, const struct source_provider *p, struct errmsg *why)
 {
-    bool filter = p->n_ids > 0;
+    bool filter = p->n_ids > 0 || p->exe[0];
     char name[40];
     ULONG code;
 

@@ -19,7 +19,12 @@
     X(restarts, "restarts")                                                                 \
     X(restarts_failed, "restarts_failed")                                                   \
     X(late, "late") /* see etw_merge.h */                                                   \
-    X(hurried, "hurried")
+    X(hurried, "hurried")                                                                   \
+    X(shed_network, "shed_network") /* groups that were too many by themselves */           \
+    X(shed_file, "shed_file")                                                               \
+    X(shed_registry, "shed_registry")                                                       \
+    X(shed_virtual, "shed_virtual")                                                         \
+    X(shed_clr, "shed_clr")
 
 struct etw_live_stats {
 #define ETW_LEDGER_COUNTER(member, reason) uint64_t member;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/source/source_shed.h"
 #include "agent/source/windows/etw_ledger.h"
 #include "agent/source/windows/etw_merge.h"
 #include "agent/source/windows/etw_owner.h"
@@ -40,16 +41,20 @@ struct etw_live {
     atomic_bool trusted;                /* see etw_ctl_trust */
     atomic_bool tells;                  /* starts and ends of processes are asked for */
     int64_t told_sample_ns;
-    bool reclaimed; /* what an earlier run left of a session that is not wanted yet */
+    enum etw_clr clr_on; /* asked for */
+    unsigned shed_now;   /* of the control thread: as of its last look */
+    bool reclaimed;      /* what an earlier run left of a session that is not wanted yet */
     bool begun, ended;
 
     struct os_mutex *lock; /* guards everything below */
     struct os_cond *wake;  /* something of it has changed */
     struct os_thread *control;
     bool control_runs, control_ends;
-    unsigned level; /* wanted */
-    bool level_new;
-    struct etw_live_request *request; /* one at a time; of a thread that waits for it */
+    unsigned level;                    /* wanted */
+    unsigned shed;                     /* but not these groups */
+    bool level_new;                    /* either of them */
+    struct etw_live_request *request;  /* one at a time; of a thread that waits for it */
+    uint64_t sheds[SOURCE_SHED_COUNT]; /* how often */
     struct etw_live_state states[ETW_LIVE_SESSIONS];
 };
 
@@ -284,7 +289,32 @@ static void etw_live_want_high(struct etw_live *l, unsigned level)
 
     if (s) {
         etw_live_share_threads(l);
-        etw_session_want(s, &l->conf, etw_conf_high_flags(l->conf.permitted, level), os_mono_ns());
+        uint32_t permitted = l->conf.permitted & ~etw_conf_shed_flags(l->shed_now);
+
+        etw_session_want(s, &l->conf, etw_conf_high_flags(permitted, level), os_mono_ns());
+    }
+}
+
+/* .NET's runtimes are asked for what the level permits. What the system refuses is counted, and
+ * told with the session. */
+static void etw_live_want_clr(struct etw_live *l, unsigned level)
+{
+    enum etw_clr wanted = etw_conf_clr(l->conf.clr, level);
+    struct source_provider p;
+
+    if (l->shed_now >> SOURCE_SHED_CLR & 1) {
+        wanted = wanted == ETW_CLR_FULL ? ETW_CLR_GC : ETW_CLR_OFF;
+    }
+
+    for (size_t i = 0; i < l->n && wanted != l->clr_on; i++) {
+        struct etw_session *s = &l->sessions[i];
+
+        if (!s->conf.session.kernel && !s->conf.session.attach) {
+            etw_conf_clr_provider(&p, wanted, l->conf.clr_only);
+            err_ignore(wanted == ETW_CLR_OFF ? etw_session_remove(s, p.guid, NULL)
+                                             : etw_session_add(s, &p, NULL));
+            l->clr_on = wanted;
+        }
     }
 }
 
@@ -385,11 +415,13 @@ static void etw_live_serve(struct etw_live *l)
     os_mutex_lock(l->lock);
     r = l->request;
     level = l->level;
+    l->shed_now = l->shed;
     stepped = l->level_new;
     l->level_new = false;
     os_mutex_unlock(l->lock);
     if (stepped) {
         etw_live_want_high(l, level);
+        etw_live_want_clr(l, level);
     }
     if (r) {
         e = etw_live_follow(l, r->ask, level, &r->why);
@@ -734,6 +766,11 @@ void etw_live_stats(const struct live_events *e, struct etw_live_stats *out)
     for (size_t i = 0; i < l->n; i++) {
         etw_live_add_ctl(&v.ctl, &l->states[i].ctl);
     }
+    v.shed_network = l->sheds[SOURCE_SHED_NETWORK];
+    v.shed_file = l->sheds[SOURCE_SHED_FILE];
+    v.shed_registry = l->sheds[SOURCE_SHED_REGISTRY];
+    v.shed_virtual = l->sheds[SOURCE_SHED_VIRTUAL];
+    v.shed_clr = l->sheds[SOURCE_SHED_CLR];
     os_mutex_unlock(l->lock);
     *out = v;
 }
@@ -836,6 +873,20 @@ static void etw_live_level(struct live_events *e, unsigned level)
     os_mutex_unlock(l->lock);
 }
 
+static void etw_live_shed(struct live_events *e, unsigned groups)
+{
+    struct etw_live *l = etw_live_self(e);
+
+    os_mutex_lock(l->lock);
+    l->level_new = l->level_new || groups != l->shed;
+    for (unsigned g = 0; g < SOURCE_SHED_COUNT; g++) {
+        l->sheds[g] += (groups & ~l->shed) >> g & 1;
+    }
+    l->shed = groups;
+    os_cond_wake_all(l->wake);
+    os_mutex_unlock(l->lock);
+}
+
 /* ---- open and close ---- */
 
 static void etw_live_close(struct live_events *e)
@@ -925,6 +976,7 @@ enum err etw_live_open(struct live_events **out, const struct etw_live_conf *con
         .wait = etw_live_wait,
         .up = etw_live_up,
         .level = etw_live_level,
+        .shed = etw_live_shed,
         .ask = etw_live_ask,
         .end = etw_live_end,
         .stats = etw_live_source_stats,

@@ -89,7 +89,7 @@ static void add_providers(struct etw_live_conf *v, const struct etw_conf *conf)
         ETW_GUID(0x2c8e04f9, 0x5b67, 0x4e13, 0x8f, 0x0a, 0xd2, 0x71, 0x96, 0x3c, 0xe8, 0x45);
     struct etw_live_session *s = &v->sessions[v->n_sessions];
 
-    if (!conf->n_providers) {
+    if (!conf->n_providers && conf->clr == ETW_CLR_OFF) {
         return;
     }
     s->optional = v->n_sessions > 0;
@@ -128,6 +128,7 @@ static void add_foreign(struct etw_live_conf *v, const struct etw_conf *conf)
 void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, bool attach)
 {
     *out = (struct etw_live_conf){.permitted = conf->flags,
+                                  .clr = attach ? ETW_CLR_OFF : conf->clr,
                                   .stacks = conf->stacks,
                                   .samples_per_s = conf->samples_per_s,
                                   .ring_bytes = conf->ring_bytes,
@@ -139,6 +140,7 @@ void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, 
                                   .pause_ns = PAUSE_NS,
                                   .heartbeat_ns = HEARTBEAT_NS,
                                   .images_ns = IMAGES_NS};
+    (void)snprintf(out->clr_only, sizeof out->clr_only, "%s", conf->clr_only);
     if (attach) {
         add_foreign(out, conf);
         return;

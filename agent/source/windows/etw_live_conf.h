@@ -7,7 +7,7 @@
 #include "agent/source/windows/etw_ctl.h"
 
 #define ETW_LIVE_SESSIONS  3
-#define ETW_LIVE_PROVIDERS ETW_CONF_PROVIDERS
+#define ETW_LIVE_PROVIDERS (ETW_CONF_PROVIDERS + 1) /* and .NET */
 
 struct etw_live_session {
     struct etw_session_conf session;
@@ -22,6 +22,8 @@ struct etw_live_conf {
     struct etw_live_session sessions[ETW_LIVE_SESSIONS];
     size_t n_sessions;
     uint32_t permitted; /* flags of the kernel, whatever the level; see agent/conf/etw_conf.h */
+    enum etw_clr clr;   /* what is permitted of .NET, by level */
+    char clr_only[SOURCE_PROVIDER_EXE];
     bool stacks;
     uint32_t samples_per_s;
     size_t ring_bytes, batch_events;

@@ -51,6 +51,7 @@ struct live {
     int64_t first_ns; /* of the first table: records may well be older */
 
     unsigned level;
+    unsigned shed;
     int64_t period_ns, tick_ns;
     int64_t next_table_ns, next_tick_ns, next_look_ns;
     int64_t awake_ns; /* at the last table, by the clock that stands still in sleep */
@@ -265,6 +266,10 @@ static void follow_pace(struct live *l)
     if (pace->level != l->level && l->events) {
         l->level = pace->level;
         l->events->ops->level(l->events, pace->level);
+    }
+    if (pace->shed != l->shed && l->events && l->events->ops->shed) {
+        l->shed = pace->shed;
+        l->events->ops->shed(l->events, pace->shed);
     }
 }
 

@@ -38,6 +38,8 @@ struct live_events_ops {
     bool (*up)(struct live_events *e, struct errmsg *why);
 
     void (*level)(struct live_events *e, unsigned level); /* see budget.h */
+    /* May be NULL. Of what the level permits not these groups; see struct source_pace. */
+    void (*shed)(struct live_events *e, unsigned groups);
     /* As struct source's ask, which hands it on: from any thread. */
     enum err (*ask)(struct live_events *e, const struct source_ask *ask, struct errmsg *why);
     void (*end)(struct live_events *e); /* hands on the rest, ends its threads */

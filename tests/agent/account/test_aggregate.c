@@ -447,6 +447,51 @@ static void what_two_providers_tell_counts_once(void **state)
     stages_free(&s);
 }
 
+static struct event clr(uint8_t op, int64_t ms)
+{
+    struct event ev = feed_at(EV_CLR, ms);
+
+    ev.pid = 8;
+    ev.tid = 80;
+    ev.u.clr = (struct ev_clr){
+        .op = op, .count = 1, .generation = 2, .reason = 1, .took_ns = -1, .bytes = 100};
+    return ev;
+}
+
+static void what_dotnet_does_is_charged_to_its_process(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+
+    stages_populate(&s);
+    (void)stages_feed(&s, clr(CLR_SUSPEND, 1));
+    (void)stages_feed(&s, clr(CLR_GC_START, 2));
+    (void)stages_feed(&s, clr(CLR_GC_START, 2)); /* written twice */
+    (void)stages_feed(&s, clr(CLR_RESTART, 5));
+    assert_int_equal(stages_feed(&s, clr(CLR_EXCEPTION, 6))->info.id.pid, 8);
+    (void)stages_feed(&s, clr(CLR_ALLOC, 6));
+    (void)stages_feed(&s, clr(CLR_CONTENTION_START, 7));
+    (void)stages_feed(&s, clr(CLR_CONTENTION_STOP, 9));
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_GCS), 1);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_GEN1), 0);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_GEN2), 1);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_PAUSE), 4 * CLK_MS);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_EXCEPTIONS), 1);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_ALLOC), 100);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_CONTENTIONS), 1);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_CONTENTION_TIME), 2 * CLK_MS);
+    assert_int_equal(stages_tally(&s, 12, COUNTERS_CLR_GCS), 0);
+
+    (void)stages_feed(&s, clr(CLR_JIT_START, 10));
+    (void)stages_feed(&s, feed_at(EV_LOST, 11));
+    (void)stages_feed(&s, clr(CLR_METHOD_LOAD, 12)); /* its begin has no known end */
+    (void)stages_feed(&s, clr(CLR_JIT_START, 13));
+    (void)stages_feed(&s, clr(CLR_METHOD_LOAD, 15));
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_JIT_METHODS), 1);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_CLR_JIT_TIME), 2 * CLK_MS);
+    assert_int_equal(aggregate_stats(s.agg)->groups[SOURCE_SHED_CLR], 12);
+    stages_free(&s);
+}
+
 /* -- metrics fed by events -- */
 
 static struct event switch_of(int64_t ms, uint32_t old_tid, uint32_t new_tid)
@@ -706,6 +751,7 @@ int main(void)
         cmocka_unit_test(each_event_is_charged_to_its_owner_and_to_nobody_else),
         cmocka_unit_test(a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event),
         cmocka_unit_test(what_two_providers_tell_counts_once),
+        cmocka_unit_test(what_dotnet_does_is_charged_to_its_process),
         cmocka_unit_test(switches_win_over_samples_and_an_origin_stays),
         cmocka_unit_test(times_win_over_switches_until_an_origin_is_settled),
         cmocka_unit_test(disk_bytes_are_columns_once_requests_are_recorded),

@@ -41,7 +41,9 @@ static void defaults_are_those_of_the_documents(void **state)
     assert_int_equal(v.pool_mib, 64);
     assert_int_equal(v.flush_s, 1);
     assert_int_equal(v.flush_ms, 0);
-    assert_int_equal(v.flags, 0x0100201f); /* all but the disk */
+    assert_int_equal(v.flags, 0x0101201f); /* all but disk, files, registry, address space */
+    assert_int_equal(v.clr, ETW_CLR_GC);
+    assert_string_equal(v.clr_only, "");
     assert_int_equal(v.samples_per_s, 1000);
     assert_false(v.stacks);
     assert_int_equal(v.ring_bytes, 1 << 20);
@@ -81,17 +83,21 @@ static void flags_come_from_names_hex_or_permissions(void **state)
         const char *text;
         uint32_t flags;
     } rows[] = {
-        {"enable_disk_io: true", 0x0100251f},
-        {"enable_process_events: false", 0x01002012},
-        {"enable_thread_events: false", 0x0100201d},
-        {"enable_memory_events: false", 0x0100001f},
-        {"enable_context_switch: false", 0x0100200f},
-        {"enable_cpu_sampling: false", 0x0000201f},
+        {"enable_disk_io: true", 0x0101251f},
+        {"enable_process_events: false", 0x01012012},
+        {"enable_thread_events: false", 0x0101201d},
+        {"enable_memory_events: false", 0x0101001f},
+        {"enable_network: false", 0x0100201f},
+        {"enable_virtual_alloc: true", 0x0101601f},
+        {"enable_file_io: true", 0x0701201f},
+        {"enable_registry: true", 0x0103201f},
+        {"enable_context_switch: false", 0x0101200f},
+        {"enable_cpu_sampling: false", 0x0001201f},
         {"kernel_flags: [PROCESS]", 0x1},
         {"kernel_flags: [process, EVENT_TRACE_FLAG_THREAD, 0x100]", 0x103},
         {"kernel_flags: [EVENT_TRACE_FLAG_MEMORY_PAGE]", 0x2000},
         {"kernel_flags: [0xC]", 0xc},
-        {"kernel_flags: []", 0x0100201f},
+        {"kernel_flags: []", 0x0101201f},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -122,6 +128,42 @@ static void the_level_decides_what_of_the_permitted_is_on(void **state)
         assert_int_equal(etw_conf_high_flags(0x13, level), only_switches[level]);
         assert_int_equal(etw_conf_high_flags(0xf, level), 0);
     }
+    assert_int_equal(etw_conf_high_flags(0x06034000, 2), 0x00014002);
+    assert_int_equal(etw_conf_high_flags(0x06034000, 3), 0x06034002);
+}
+
+/* What of .NET is asked for: by level, by event, by program. */
+static void dotnet_is_asked_for_what_the_level_permits(void **state)
+{
+    static const uint8_t guid[16] = ETW_PROVIDER_CLR;
+    struct source_provider p;
+    struct etw_conf v;
+    struct conf *c;
+
+    for (unsigned level = 0; level <= 4; level++) {
+        assert_int_equal(etw_conf_clr(ETW_CLR_OFF, level), ETW_CLR_OFF);
+        assert_int_equal(etw_conf_clr(ETW_CLR_GC, level), level ? ETW_CLR_GC : ETW_CLR_OFF);
+        assert_int_equal(etw_conf_clr(ETW_CLR_FULL, level), level == 0   ? ETW_CLR_OFF
+                                                            : level == 1 ? ETW_CLR_GC
+                                                                         : ETW_CLR_FULL);
+    }
+    assert_ok(read_text(&v, &c, "etw: {clr: full, clr_only: [w3wp.exe, app.exe]}\n", NULL));
+    assert_int_equal(v.clr, ETW_CLR_FULL);
+    assert_string_equal(v.clr_only, "w3wp.exe;app.exe");
+    conf_destroy(c);
+    etw_conf_clr_provider(&p, ETW_CLR_GC, v.clr_only);
+    assert_memory_equal(p.guid, guid, sizeof guid);
+    assert_int_equal(p.level, 4);
+    assert_true(p.any == 0x1c001);
+    assert_int_equal(p.n_ids, 9);
+    assert_string_equal(p.exe, "w3wp.exe;app.exe");
+    etw_conf_clr_provider(&p, ETW_CLR_FULL, "");
+    assert_int_equal(p.level, 5);
+    assert_true(p.any == 0x1c011);
+    assert_int_equal(p.n_ids, 13);
+    assert_ok(read_text(&v, &c, "etw: {providers: [Microsoft-Windows-DotNETRuntime]}\n", NULL));
+    assert_int_equal(v.clr, ETW_CLR_OFF); /* as the user's own line says */
+    conf_destroy(c);
 }
 
 static void wrong_settings_name_line_and_key(void **state)
@@ -148,6 +190,9 @@ static void wrong_settings_name_line_and_key(void **state)
         {"kernel_flags: [0x1FFFFFFFF]", {"t.yaml:2: etw.kernel_flags"}},
         {"kernel_flags: [0x1001]", {"t.yaml:2: etw.kernel_flags", "page fault"}},
         {"cpu_sampling_interval: 8001", {"t.yaml:2: etw.cpu_sampling_interval", "1 to 8000"}},
+        {"clr: some", {"t.yaml:2: etw.clr", "off|gc|full"}},
+        {"clr_only: ['*.exe']", {"t.yaml:2: etw.clr_only", "without patterns"}},
+        {"clr_only: ['a;b.exe']", {"t.yaml:2: etw.clr_only"}},
         {"providers: [Kernel]", {"t.yaml:2: etw.providers", "no provider 'Kernel'"}},
         {"providers: [Microsoft-Windows-DXGI, microsoft-windows-dxgi:3]",
          {"t.yaml:2: etw.providers", "twice"}},
@@ -321,6 +366,7 @@ int main(void)
         cmocka_unit_test(a_preset_fills_what_is_not_set),
         cmocka_unit_test(flags_come_from_names_hex_or_permissions),
         cmocka_unit_test(the_level_decides_what_of_the_permitted_is_on),
+        cmocka_unit_test(dotnet_is_asked_for_what_the_level_permits),
         cmocka_unit_test(wrong_settings_name_line_and_key),
         cmocka_unit_test(a_provider_is_a_name_or_a_guid_with_parts),
         cmocka_unit_test(what_is_no_provider_says_which_part),

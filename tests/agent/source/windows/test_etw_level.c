@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
+#include "agent/source/source_shed.h"
 #include "agent/source/windows/etw_live.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -194,6 +195,45 @@ static void the_session_of_high_rates_follows_the_level(void **state)
     assert_int_equal(stats.sessions_lost, 0);
     assert_int_equal(stats.ctl.failed, 0);
     assert_int_equal(stats.ctl.started, 4); /* two, and two times the third */
+}
+
+/* .NET's runtimes are asked at L1 for collections, from L2 on for everything; what is too many by
+ * itself goes alone. */
+static void dotnet_follows_the_level_and_what_is_left_out(void **state)
+{
+    static const struct {
+        unsigned level, shed;
+        unsigned enabled, ids; /* calls, less those that disable; of the filter told last */
+        uint32_t flags;
+    } rows[] = {
+        {1, 0, 2, 9, 0},
+        {2, 0, 3, 13, 0x12502},
+        {2, 1u << SOURCE_SHED_CLR, 4, 9, 0x12502},
+        {1, 1u << SOURCE_SHED_CLR, 3, 9, 0},
+        {2, 1u << SOURCE_SHED_NETWORK, 4, 13, 0x2502},
+        {0, 0, 3, 13, 0},
+    };
+    struct etwreplay_script script = {0};
+    struct etw_live_conf conf = three_sessions();
+    struct rig r = {0};
+    struct etw_live_stats stats;
+
+    conf.clr = ETW_CLR_FULL;
+    conf.permitted |= ETW_FLAG_NETWORK;
+    rig_open(&r, &script, &conf);
+    rig_start(&r);
+    assert_int_equal(etwreplay_enabled("procfleet-kp"), 1);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        r.events->ops->shed(r.events, rows[i].shed);
+        set_level(&r, rows[i].level);
+        assert_int_equal(etwreplay_enabled("procfleet-kp"), rows[i].enabled);
+        assert_int_equal(etwreplay_filter_ids(), rows[i].ids);
+        assert_int_equal(etwreplay_flags_of("procfleet-hi"), rows[i].flags);
+    }
+    stats = rig_stop(&r);
+    assert_int_equal(stats.shed_clr, 1);
+    assert_int_equal(stats.shed_network, 1);
+    assert_int_equal(stats.ctl.failed, 0);
 }
 
 /* High rates in bursts of a second would overflow their ring. The kernel's own timer does it. */
@@ -723,6 +763,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_session_of_high_rates_follows_the_level),
+        cmocka_unit_test(dotnet_follows_the_level_and_what_is_left_out),
         cmocka_unit_test(while_high_rates_stand_sessions_deliver_ten_times_a_second),
         cmocka_unit_test(a_system_without_short_timers_is_asked_ten_times_a_second),
         cmocka_unit_test(what_is_not_permitted_stays_off),
