@@ -225,12 +225,14 @@ static const uint8_t clr_guid[16] = ETW_PROVIDER_CLR;
     UINT64_C(0x1c001) /* GC 0x1, Contention 0x4000, Exception 0x8000, Threading 0x10000 */
 #define CLR_KEYWORD_JIT UINT64_C(0x10)
 
-enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level)
+enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level, unsigned shed)
 {
-    if (level == 0) {
-        return ETW_CLR_OFF;
+    enum etw_clr clr = permitted == ETW_CLR_FULL && level < 2 ? ETW_CLR_GC : permitted;
+
+    if (shed >> SOURCE_SHED_CLR & 1) {
+        clr = clr == ETW_CLR_FULL ? ETW_CLR_GC : ETW_CLR_OFF;
     }
-    return permitted == ETW_CLR_FULL && level < 2 ? ETW_CLR_GC : permitted;
+    return level == 0 ? ETW_CLR_OFF : clr;
 }
 
 void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const char *only)

@@ -71,8 +71,9 @@ uint32_t etw_conf_high_flags(uint32_t permitted, unsigned level);
 /* The flags of these groups (1 << enum source_shed). */
 uint32_t etw_conf_shed_flags(unsigned groups);
 
-/* What of etw.clr is wanted at this level, and the provider that tells it; `only` as clr_only. */
-enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level);
+/* What of etw.clr is wanted at this level without these groups (1 << enum source_shed), and the
+ * provider that tells it; `only` as clr_only. */
+enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level, unsigned shed);
 void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const char *only);
 
 #endif

@@ -4,6 +4,7 @@
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_LEDGER_H
 
 #include "agent/source/ring/ring.h"
+#include "agent/source/source_shed.h"
 #include "agent/source/windows/etw_ctl.h"
 
 /* member, reason. Grows only. */
@@ -19,19 +20,15 @@
     X(restarts, "restarts")                                                                 \
     X(restarts_failed, "restarts_failed")                                                   \
     X(late, "late") /* see etw_merge.h */                                                   \
-    X(hurried, "hurried")                                                                   \
-    X(shed_network, "shed_network") /* groups that were too many by themselves */           \
-    X(shed_file, "shed_file")                                                               \
-    X(shed_registry, "shed_registry")                                                       \
-    X(shed_virtual, "shed_virtual")                                                         \
-    X(shed_clr, "shed_clr")
+    X(hurried, "hurried")
 
 struct etw_live_stats {
 #define ETW_LEDGER_COUNTER(member, reason) uint64_t member;
     ETW_LEDGER_COUNTERS(ETW_LEDGER_COUNTER)
 #undef ETW_LEDGER_COUNTER
-    uint64_t records; /* from all callbacks */
-    uint64_t dropped; /* by full rings, */
+    uint64_t sheds[SOURCE_SHED_COUNT]; /* groups that were too many by themselves */
+    uint64_t records;                  /* from all callbacks */
+    uint64_t dropped;                  /* by full rings, */
     uint64_t dropped_of[RING_KIND_COUNT];
     uint64_t held;           /* now, in the rings */
     int64_t callback_p99_ns; /* of the last seconds, of the slowest session; 0 = nothing came */

@@ -42,7 +42,7 @@ struct etw_live {
     atomic_bool tells;                  /* starts and ends of processes are asked for */
     int64_t told_sample_ns;
     enum etw_clr clr_on; /* asked for */
-    unsigned shed_now;   /* of the control thread: as of its last look */
+    unsigned shed_now;   /* as the control thread saw it */
     bool reclaimed;      /* what an earlier run left of a session that is not wanted yet */
     bool begun, ended;
 
@@ -286,25 +286,19 @@ static struct etw_session *etw_live_high_session(struct etw_live *l)
 static void etw_live_want_high(struct etw_live *l, unsigned level)
 {
     struct etw_session *s = etw_live_high_session(l);
+    uint32_t permitted = l->conf.permitted & ~etw_conf_shed_flags(l->shed_now);
 
     if (s) {
         etw_live_share_threads(l);
-        uint32_t permitted = l->conf.permitted & ~etw_conf_shed_flags(l->shed_now);
-
         etw_session_want(s, &l->conf, etw_conf_high_flags(permitted, level), os_mono_ns());
     }
 }
 
-/* .NET's runtimes are asked for what the level permits. What the system refuses is counted, and
- * told with the session. */
+/* .NET's runtimes are asked for what the level permits. */
 static void etw_live_want_clr(struct etw_live *l, unsigned level)
 {
-    enum etw_clr wanted = etw_conf_clr(l->conf.clr, level);
+    enum etw_clr wanted = etw_conf_clr(l->conf.clr, level, l->shed_now);
     struct source_provider p;
-
-    if (l->shed_now >> SOURCE_SHED_CLR & 1) {
-        wanted = wanted == ETW_CLR_FULL ? ETW_CLR_GC : ETW_CLR_OFF;
-    }
 
     for (size_t i = 0; i < l->n && wanted != l->clr_on; i++) {
         struct etw_session *s = &l->sessions[i];
@@ -766,11 +760,7 @@ void etw_live_stats(const struct live_events *e, struct etw_live_stats *out)
     for (size_t i = 0; i < l->n; i++) {
         etw_live_add_ctl(&v.ctl, &l->states[i].ctl);
     }
-    v.shed_network = l->sheds[SOURCE_SHED_NETWORK];
-    v.shed_file = l->sheds[SOURCE_SHED_FILE];
-    v.shed_registry = l->sheds[SOURCE_SHED_REGISTRY];
-    v.shed_virtual = l->sheds[SOURCE_SHED_VIRTUAL];
-    v.shed_clr = l->sheds[SOURCE_SHED_CLR];
+    memcpy(v.sheds, l->sheds, sizeof v.sheds);
     os_mutex_unlock(l->lock);
     *out = v;
 }

@@ -6,6 +6,7 @@
 #include "agent/conf/agent_conf.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_provider.h"
+#include "agent/source/source_shed.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "tests/support/t.h"
@@ -141,12 +142,14 @@ static void dotnet_is_asked_for_what_the_level_permits(void **state)
     struct conf *c;
 
     for (unsigned level = 0; level <= 4; level++) {
-        assert_int_equal(etw_conf_clr(ETW_CLR_OFF, level), ETW_CLR_OFF);
-        assert_int_equal(etw_conf_clr(ETW_CLR_GC, level), level ? ETW_CLR_GC : ETW_CLR_OFF);
-        assert_int_equal(etw_conf_clr(ETW_CLR_FULL, level), level == 0   ? ETW_CLR_OFF
-                                                            : level == 1 ? ETW_CLR_GC
-                                                                         : ETW_CLR_FULL);
+        assert_int_equal(etw_conf_clr(ETW_CLR_OFF, level, 0), ETW_CLR_OFF);
+        assert_int_equal(etw_conf_clr(ETW_CLR_GC, level, 0), level ? ETW_CLR_GC : ETW_CLR_OFF);
+        assert_int_equal(etw_conf_clr(ETW_CLR_FULL, level, 0), level == 0   ? ETW_CLR_OFF
+                                                               : level == 1 ? ETW_CLR_GC
+                                                                            : ETW_CLR_FULL);
     }
+    assert_int_equal(etw_conf_clr(ETW_CLR_FULL, 2, 1u << SOURCE_SHED_CLR), ETW_CLR_GC);
+    assert_int_equal(etw_conf_clr(ETW_CLR_GC, 2, 1u << SOURCE_SHED_CLR), ETW_CLR_OFF);
     assert_ok(read_text(&v, &c, "etw: {clr: full, clr_only: [w3wp.exe, app.exe]}\n", NULL));
     assert_int_equal(v.clr, ETW_CLR_FULL);
     assert_string_equal(v.clr_only, "w3wp.exe;app.exe");

@@ -62,6 +62,7 @@ MISSING = [
 LEFT_OUT = "layouts.json does not have every record; here the class's other versions or the payload vectors are the witness"
 DUMP = "described by the classes of Windows 11 26H1 (jdu2600/Windows10EtwEvents); pointers and sizes by their like"
 UNLISTED = [
+    ("Microsoft-Windows-DNS-Client", (3006, 3018), (0,), LEFT_OUT),
     ("DiskIo", (14, 15, 55, 56, 57, 58, 59, 60), (2, 3), LEFT_OUT),
     ("FileIo", (65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 77), (3,), LEFT_OUT),
     ("Image", (2, 3, 4), (0, 1), LEFT_OUT),

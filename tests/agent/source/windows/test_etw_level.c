@@ -231,8 +231,8 @@ static void dotnet_follows_the_level_and_what_is_left_out(void **state)
         assert_int_equal(etwreplay_flags_of("procfleet-hi"), rows[i].flags);
     }
     stats = rig_stop(&r);
-    assert_int_equal(stats.shed_clr, 1);
-    assert_int_equal(stats.shed_network, 1);
+    assert_int_equal(stats.sheds[SOURCE_SHED_CLR], 1);
+    assert_int_equal(stats.sheds[SOURCE_SHED_NETWORK], 1);
     assert_int_equal(stats.ctl.failed, 0);
 }
 
