@@ -740,8 +740,9 @@ static void monitor_copy_row(struct monitor *m, struct instance *p, struct monit
     monitor_copy_text(out, &used, &out->info.command_line);
     out->row = (struct sample_row){
         .info = &out->info, .info_version = p->info_version, .mask = p->count.mask};
-    for (uint64_t left = out->row.mask; left; left &= left - 1) {
-        unsigned id = (unsigned)__builtin_ctzll(left);
+    for (struct metric_mask_walk each = metric_mask_walk(out->row.mask);
+         metric_mask_walk_next(&each);) {
+        unsigned id = each.id;
 
         out->row.values[id] = p->count.values[id];
     }

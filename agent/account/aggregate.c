@@ -14,14 +14,14 @@ struct aggregate {
     bool threads_told, images_told; /* by classic records */
     bool disk_told, file_told, net_told, registry_told;
     int64_t interval_ns; /* of CPU samples; 0 = not known yet */
-    uint64_t growing;    /* columns that never go back: counters, and peaks */
+    metric_mask growing; /* columns that never go back: counters, and peaks */
     struct aggregate_stats stats;
     struct counters unattributed;
 };
 
-static uint64_t growing_columns(void)
+static metric_mask growing_columns(void)
 {
-    uint64_t mask = METRIC_BIT(M_PEAK_WORKING_SET) | METRIC_BIT(M_PEAK_HANDLE_COUNT);
+    metric_mask mask = METRIC_BIT(M_PEAK_WORKING_SET) | METRIC_BIT(M_PEAK_HANDLE_COUNT);
     const struct metric *m = NULL;
 
     while ((m = metric_next(m)) != NULL) {
@@ -84,7 +84,7 @@ const struct counters *aggregate_unattributed(const struct aggregate *a)
     return &a->unattributed;
 }
 
-uint64_t aggregate_growing(const struct aggregate *a)
+metric_mask aggregate_growing(const struct aggregate *a)
 {
     return a->growing;
 }
@@ -138,7 +138,7 @@ static void take_cpu_time(struct aggregate *a, struct instance *p, int64_t value
 /* cpu_time from its two halves where the source does not give the sum. */
 static void derive_cpu_time(struct aggregate *a, struct instance *p)
 {
-    static const uint64_t halves = METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME);
+    static const metric_mask halves = METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME);
     bool given = (p->count.mask & METRIC_BIT(M_CPU_TIME)) != 0;
 
     if ((p->count.mask & halves) == halves && !given) {
@@ -158,7 +158,7 @@ static bool has_other_origin(const struct instance *p)
 
 static void derive_peak_handles(struct instance *p)
 {
-    static const uint64_t peak = METRIC_BIT(M_PEAK_HANDLE_COUNT);
+    static const metric_mask peak = METRIC_BIT(M_PEAK_HANDLE_COUNT);
     int64_t now = p->count.values[M_HANDLE_COUNT];
 
     if (!(p->count.mask & METRIC_BIT(M_HANDLE_COUNT)) || (p->count.mask & peak)) {
@@ -319,7 +319,7 @@ void aggregate_settle(const struct aggregate *a, struct instance *p)
 
 static void on_totals(struct aggregate *a, struct instance *p, const struct ev_proc *ev)
 {
-    uint64_t mask = ev->totals_mask;
+    metric_mask mask = ev->totals_mask;
 
     if (has_other_origin(p)) {
         mask &= ~METRIC_BIT(M_CPU_TIME);
@@ -729,15 +729,15 @@ struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
 
 static void take_row(struct aggregate *a, struct instance *p, const struct snap_row *row)
 {
-    uint64_t mask = row->mask;
+    metric_mask mask = row->mask;
 
     if (has_other_origin(p)) {
         mask &= ~METRIC_BIT(M_CPU_TIME);
     }
     p->count.mask = mask;
     p->count.given |= mask;
-    for (uint64_t left = mask; left; left &= left - 1) {
-        unsigned id = (unsigned)__builtin_ctzll(left);
+    for (struct metric_mask_walk each = metric_mask_walk(mask); metric_mask_walk_next(&each);) {
+        unsigned id = each.id;
 
         if (a->growing & METRIC_BIT(id)) {
             raise_counter(a, p, id, row->values[id]);

@@ -59,7 +59,7 @@ const struct counters *aggregate_unattributed(const struct aggregate *a);
 void aggregate_table(struct aggregate *a, const struct snapshot *snap);
 
 /* Columns that never go back: counters, and peaks. */
-uint64_t aggregate_growing(const struct aggregate *a);
+metric_mask aggregate_growing(const struct aggregate *a);
 
 /* Before a tick between two tables at that moment: who has a CPU is charged until now. */
 void aggregate_now(struct aggregate *a, int64_t mono_ns);

@@ -23,7 +23,7 @@
 #define BATCH_NO_ROW UINT32_MAX
 
 struct batch_row {
-    uint64_t mask;
+    metric_mask mask;
     uint32_t next; /* row of the same instance at a later tick */
     uint32_t tick;
     uint32_t value_at; /* its values, lowest metric first */
@@ -225,8 +225,9 @@ static enum err batch_lay_out(struct batch_packer *k, struct batch *out, int64_t
     enum err e;
 
     for (uint32_t r = 0; r < k->n_runs; r++) {
-        for (uint64_t left = k->runs[r].mask; left; left &= left - 1) {
-            counts[__builtin_ctzll(left)] += k->runs[r].n_ticks;
+        for (struct metric_mask_walk each = metric_mask_walk(k->runs[r].mask);
+             metric_mask_walk_next(&each);) {
+            counts[each.id] += k->runs[r].n_ticks;
             total += k->runs[r].n_ticks;
         }
     }
@@ -261,8 +262,9 @@ static void batch_fill_columns(const struct batch_held *h, const struct batch_pa
                 continue;
             }
             v = h->values + row->value_at;
-            for (uint64_t left = row->mask; left; left &= left - 1) {
-                *at[__builtin_ctzll(left)]++ = *v++;
+            for (struct metric_mask_walk each = metric_mask_walk(row->mask);
+                 metric_mask_walk_next(&each);) {
+                *at[each.id]++ = *v++;
             }
         }
     }
@@ -805,7 +807,7 @@ static enum err batch_place(struct batch_builder *b, const struct sample_row *ro
 static enum err batch_add_row(struct batch_builder *b, const struct sample_row *row)
 {
     struct batch_held *h = &b->held;
-    uint32_t n_values = (uint32_t)__builtin_popcountll(row->mask);
+    uint32_t n_values = metric_mask_count(row->mask);
     struct batch_instance *in;
     uint32_t place, at = h->n_values;
 
@@ -814,8 +816,9 @@ static enum err batch_add_row(struct batch_builder *b, const struct sample_row *
         batch_place(b, row, &place)) {
         return ERR_NOMEM;
     }
-    for (uint64_t left = row->mask; left; left &= left - 1) {
-        h->values[h->n_values++] = row->values[__builtin_ctzll(left)];
+    for (struct metric_mask_walk each = metric_mask_walk(row->mask);
+         metric_mask_walk_next(&each);) {
+        h->values[h->n_values++] = row->values[each.id];
     }
     h->rows[h->n_rows] = (struct batch_row){.mask = row->mask,
                                             .next = BATCH_NO_ROW,
@@ -852,7 +855,7 @@ static enum err batch_add_tick(struct batch_builder *b, const struct sample_tick
         }
         b->stats.rows++;
         b->stats.held++;
-        b->stats.values += (uint64_t)__builtin_popcountll(tick->rows[i].mask);
+        b->stats.values += metric_mask_count(tick->rows[i].mask);
     }
     return ERR_OK;
 }

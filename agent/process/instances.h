@@ -62,8 +62,8 @@ struct instance {
     } life;
 
     struct {
-        uint64_t mask;            /* columns defined in values */
-        uint64_t given;           /* columns a table or exit totals have ever filled */
+        metric_mask mask;         /* columns defined in values */
+        metric_mask given;        /* columns a table or exit totals have ever filled */
         uint64_t samples_waiting; /* plain samples before the sampling interval is known */
         uint64_t sampled_ns;      /* the others, in time */
         bool in_table;            /* the newest table had a row for it */

@@ -86,20 +86,21 @@ static bool is_fresh(struct sampler *s, struct instance *p)
            p->info.cpu_origin == CPU_ORIGIN_CSWITCH;
 }
 
-static void fill_row(struct sample_row *row, const struct instance *p, uint64_t columns)
+static void fill_row(struct sample_row *row, const struct instance *p, metric_mask columns)
 {
     row->info = &p->info;
     row->info_version = p->info_version;
     row->mask = p->count.mask & columns;
     row->fresh = false;
-    for (uint64_t left = row->mask; left; left &= left - 1) {
-        unsigned id = (unsigned)__builtin_ctzll(left);
+    for (struct metric_mask_walk each = metric_mask_walk(row->mask);
+         metric_mask_walk_next(&each);) {
+        unsigned id = each.id;
 
         row->values[id] = p->count.values[id];
     }
 }
 
-static bool add_row(struct sampler *s, struct instance *p, uint64_t columns)
+static bool add_row(struct sampler *s, struct instance *p, metric_mask columns)
 {
     struct sample_row *row = next_row(s);
 
@@ -139,7 +140,7 @@ static bool settle_row(struct sampler *s, struct instance *p)
         return true;
     }
     aggregate_settle(s->conf.aggregate, p);
-    return add_row(s, p, UINT64_MAX);
+    return add_row(s, p, METRIC_ALL);
 }
 
 static bool wants_row(const struct sampler *s, const struct instance *p)
@@ -171,9 +172,9 @@ static void collect_rows(struct sampler *s)
 }
 
 /* Columns that no table fills, or that events move on until the next. */
-static uint64_t event_columns(const struct instance *p)
+static metric_mask event_columns(const struct instance *p)
 {
-    uint64_t by_table = p->count.given;
+    metric_mask by_table = p->count.given;
 
     if (aggregate_cpu_moves(p)) {
         by_table &= ~METRIC_BIT(M_CPU_TIME);
@@ -239,7 +240,7 @@ enum err sampler_collect(struct sampler *s, int64_t wall_ns, sampler_tick_fn tic
     for (struct instance *p = instances_first_running(s->conf.table); p; p = p->next) {
         if (is_wanted(s, p)) {
             aggregate_settle(s->conf.aggregate, p);
-            fill_row(&rows[out.n_rows++], p, UINT64_MAX);
+            fill_row(&rows[out.n_rows++], p, METRIC_ALL);
         }
     }
     out.rows = rows;

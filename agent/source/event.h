@@ -16,9 +16,9 @@ struct ev_proc {
     uint64_t key;     /* kernel object address, pairs start and end in one session; 0 = unknown */
     bool manifest;    /* by Microsoft-Windows-Kernel-Process: the other half of a classic record */
     bool provisional; /* id and creation are the record's own time: the exact ones may follow */
-    struct str package;    /* full name of the package, empty for most */
-    uint64_t totals_mask;  /* EV_PROC_STOP: columns with exact totals at exit */
-    const int64_t *totals; /* METRIC_COLS values, or NULL */
+    struct str package;      /* full name of the package, empty for most */
+    metric_mask totals_mask; /* EV_PROC_STOP: columns with exact totals at exit */
+    const int64_t *totals;   /* METRIC_COLS values, or NULL */
 };
 
 struct ev_thread {

@@ -46,7 +46,7 @@ struct raw_event {
 struct snap_row {
     struct proc_info info;
     uint64_t info_version; /* another one after every change of info; 0 = not counted */
-    uint64_t mask;
+    metric_mask mask;
     int64_t values[METRIC_COLS];
 };
 

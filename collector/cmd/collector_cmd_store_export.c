@@ -61,7 +61,7 @@ struct export
     int64_t since_ns, until_ns;
     const char *hosts[OPT_MANY_MAX];
     size_t n_hosts;
-    uint64_t metrics;
+    metric_mask metrics;
     struct packer *packer;
     struct arena memory;
     struct table *sheet;
@@ -120,7 +120,7 @@ static enum err take_metrics(struct export *x, const struct opt_args *a, struct 
     const char *names[OPT_MANY_MAX];
     size_t n = opt_values(a, "metric", names, OPT_MANY_MAX);
 
-    x->metrics = n ? 0 : UINT64_MAX;
+    x->metrics = n ? 0 : METRIC_ALL;
     for (size_t i = 0; i < n; i++) {
         const struct metric *m = metric_by_name(names[i]);
 

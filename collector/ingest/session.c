@@ -658,7 +658,7 @@ static enum err push_decode(struct session *s, struct batch **b, const void *p, 
     if (!dec) {
         return ERR_NOMEM;
     }
-    e = wire_batch_decode_next(dec, b, UINT64_MAX, p, n);
+    e = wire_batch_decode_next(dec, b, METRIC_ALL, p, n);
     decoder_give(s, dec);
     return e;
 }

@@ -271,8 +271,9 @@ static const struct batch_column *column_of(const struct batch *b, uint8_t metri
 static const int64_t *values_take(const struct batch_column *c, const struct batch_run *r,
                                   size_t *at)
 {
-    const int64_t *values =
-        c && r->mask >> c->metric & 1 && *at + r->n_ticks <= c->n_values ? c->values + *at : NULL;
+    const int64_t *values = c && r->mask & METRIC_BIT(c->metric) && *at + r->n_ticks <= c->n_values
+                                ? c->values + *at
+                                : NULL;
 
     *at += values ? r->n_ticks : 0;
     return values;

@@ -299,10 +299,10 @@ static void cells_add(struct history *h, struct mark *to, struct query_spread *s
                       const struct store_cell_row *row)
 {
     for (unsigned i = 0; i < h->table.n_metrics; i++) {
-        uint64_t bit = METRIC_BIT(query_table_column(&h->table, i));
+        metric_mask bit = METRIC_BIT(query_table_column(&h->table, i));
 
         if (row->mask & bit) {
-            const struct cell *c = &row->cells[__builtin_popcountll(row->mask & (bit - 1))];
+            const struct cell *c = &row->cells[metric_mask_count(row->mask & (bit - 1))];
 
             cell_add_to(&to[i], row, c);
             if (spreads) {
@@ -593,9 +593,9 @@ static void slice_end(struct history *h)
     slice_clear(h);
 }
 
-static uint64_t history_columns(const struct history *h)
+static metric_mask history_columns(const struct history *h)
 {
-    uint64_t bits = 0;
+    metric_mask bits = 0;
 
     for (unsigned i = 0; i < h->table.n_metrics; i++) {
         bits |= METRIC_BIT(query_table_column(&h->table, i));

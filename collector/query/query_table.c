@@ -371,13 +371,13 @@ static enum err row_take(void *ctx, const struct store_cell_row *row)
         inst->seen_ns = row->end_ns - 1;
     }
     for (unsigned i = 0; i < t->n_metrics; i++) {
-        uint64_t bit = METRIC_BIT(query_table_column(t, i));
+        metric_mask bit = METRIC_BIT(query_table_column(t, i));
         const struct cell *c;
 
         if (!(row->mask & bit)) {
             continue;
         }
-        c = row->cells + (row->mask & (bit - 1) ? __builtin_popcountll(row->mask & (bit - 1)) : 0);
+        c = row->cells + (row->mask & (bit - 1) ? metric_mask_count(row->mask & (bit - 1)) : 0);
         if (!row->instances && c->count && c->last_ns > inst->seen_ns) {
             inst->seen_ns = c->last_ns;
         }

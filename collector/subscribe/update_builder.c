@@ -236,7 +236,7 @@ static void rows_last_values(const struct batch *b, int64_t *values, uint64_t *h
     memset(have, 0, b->n_runs * sizeof *have);
     for (size_t i = 0; i < b->n_columns; i++) {
         const int64_t *at = b->columns[i].values;
-        uint64_t bit = METRIC_BIT(b->columns[i].metric);
+        metric_mask bit = METRIC_BIT(b->columns[i].metric);
 
         for (size_t r = 0; r < b->n_runs; r++) {
             const struct batch_run *run = &b->runs[r];
@@ -376,7 +376,7 @@ static enum err batch_take(struct update_builder *m, struct batch **out,
         *out = wire_batch_hold(note->batch);
         return ERR_OK;
     }
-    return wire_batch_decode_next(m->decoder, out, note->topics[FEED_SAMPLE] ? UINT64_MAX : 0,
+    return wire_batch_decode_next(m->decoder, out, note->topics[FEED_SAMPLE] ? METRIC_PAGE_0 : 0,
                                   note->bytes, note->n);
 }
 

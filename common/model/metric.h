@@ -1,14 +1,17 @@
-/* The one list of metrics: id, name, kind, unit, help. Names are the contract on the wire, in JSON,
- * CSV, configuration and documents; ids never change and are never reused.
- * Attributes (kind A) that do not change travel in struct proc_info; everything with COL in the
- * list is a *column*: a number per process and tick, numbered below METRIC_COLS so that a 64-bit
- * mask can say which columns a row has. Values are whole numbers in the unit of the list: ns
- * (UTC_NS: since 1970), bytes, counts; PERMILLE is 1/1000 of one logical CPU, MASK a bit a CPU. */
+/* The metrics: id, name, kind, unit, help (metric_list.h), and sets of them (metric_mask.h). Names
+ * are the contract on the wire, in JSON, CSV, configuration and documents; ids never change and are
+ * never reused. Attributes (kind A) that do not change travel in struct proc_info; everything with
+ * COL in the list is a *column*: a number per process and tick. Values are whole numbers in the
+ * unit of the list: ns (UTC_NS: since 1970), bytes, counts; PERMILLE is 1/1000 of one logical CPU,
+ * MASK a bit a CPU. */
 #ifndef PROCFLEET_COMMON_MODEL_METRIC_H
 #define PROCFLEET_COMMON_MODEL_METRIC_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/model/metric_list.h"
+#include "common/model/metric_mask.h"
 
 enum metric_kind { METRIC_ATTRIBUTE, METRIC_COUNTER, METRIC_GAUGE, METRIC_DERIVED };
 enum metric_unit {
@@ -21,64 +24,6 @@ enum metric_unit {
     UNIT_MASK,
     UNIT_TEXT
 };
-
-/* id, name, kind, unit, 1 = column on the wire, help */
-#define METRIC_LIST(X)                                                                            \
-    X(1, pid, ATTRIBUTE, NONE, 0, "process id")                                                   \
-    X(2, name, ATTRIBUTE, TEXT, 0, "image name")                                                  \
-    X(3, parent_pid, ATTRIBUTE, NONE, 0, "process id of the parent at start")                     \
-    X(4, session_id, ATTRIBUTE, NONE, 0, "session (Windows: 0 = services; Linux: POSIX session)") \
-    X(5, create_time, ATTRIBUTE, UTC_NS, 0, "start of the process")                               \
-    X(6, exit_time, ATTRIBUTE, UTC_NS, 0, "end of the process")                                   \
-    X(7, exit_code, ATTRIBUTE, NONE, 0, "exit code")                                              \
-    X(8, command_line, ATTRIBUTE, TEXT, 0, "command line as the privacy policy lets it pass")     \
-    X(9, cpu_time, COUNTER, NS, 1, "time on a CPU; its origin is times, cswitch or samples")      \
-    X(10, cpu_percent, DERIVED, PERMILLE, 0, "share of one logical CPU in the interval")          \
-    X(11, cpu_cycles, COUNTER, COUNT, 1, "CPU reference cycles")                                  \
-    X(12, kernel_time, COUNTER, NS, 1, "CPU time in kernel mode")                                 \
-    X(13, user_time, COUNTER, NS, 1, "CPU time in user mode")                                     \
-    X(14, context_switches, COUNTER, COUNT, 1, "context switches of all threads")                 \
-    X(15, priority, GAUGE, NONE, 1, "base priority")                                              \
-    X(16, affinity_mask, GAUGE, MASK, 1, "CPUs allowed, the first 64")                            \
-    X(17, working_set_size, GAUGE, BYTES, 1, "resident memory, shared pages included")            \
-    X(18, private_bytes, GAUGE, BYTES, 1, "private memory (Linux: touched anonymous memory)")     \
-    X(19, virtual_bytes, GAUGE, BYTES, 1, "address space")                                        \
-    X(20, page_faults, COUNTER, COUNT, 1, "page faults, soft and hard")                           \
-    X(21, hard_faults, COUNTER, COUNT, 1, "page faults that read from disk")                      \
-    X(22, peak_working_set, GAUGE, BYTES, 1, "largest resident memory so far")                    \
-    X(23, paged_pool, GAUGE, BYTES, 1, "paged pool charged to the process")                       \
-    X(24, non_paged_pool, GAUGE, BYTES, 1, "non-paged pool charged to the process")               \
-    X(25, thread_count, GAUGE, COUNT, 1, "threads")                                               \
-    X(26, thread_ids, ATTRIBUTE, NONE, 0, "thread ids; local only")                               \
-    X(27, active_threads, GAUGE, COUNT, 1, "threads that ran in the interval")                    \
-    X(28, suspended_threads, GAUGE, COUNT, 1, "threads that are suspended or stopped")            \
-    X(29, thread_cpu_cycles, ATTRIBUTE, COUNT, 0, "cycles per thread; local only")                \
-    X(30, thread_states, DERIVED, COUNT, 0, "threads per state: the thread_states.* columns")     \
-    X(31, read_operations, COUNTER, COUNT, 1, "read operations, all kinds of I/O")                \
-    X(32, write_operations, COUNTER, COUNT, 1, "write operations, all kinds of I/O")              \
-    X(33, other_operations, COUNTER, COUNT, 1, "control operations")                              \
-    X(34, read_bytes, COUNTER, BYTES, 1, "bytes read, all kinds of I/O")                          \
-    X(35, write_bytes, COUNTER, BYTES, 1, "bytes written, all kinds of I/O")                      \
-    X(36, io_priority, GAUGE, NONE, 1, "I/O priority")                                            \
-    X(37, handle_count, GAUGE, COUNT, 1, "open handles (Linux: descriptors)")                     \
-    X(38, gdi_objects, GAUGE, COUNT, 1, "GDI objects")                                            \
-    X(39, user_objects, GAUGE, COUNT, 1, "USER objects")                                          \
-    X(40, peak_handle_count, GAUGE, COUNT, 1, "largest number of open handles seen")              \
-    X(41, thread_states.running, GAUGE, COUNT, 1, "threads running (Linux: or runnable)")         \
-    X(42, thread_states.ready, GAUGE, COUNT, 1, "threads ready to run")                           \
-    X(43, thread_states.waiting, GAUGE, COUNT, 1, "threads waiting (Linux: sleeping)")            \
-    X(44, thread_states.disk_wait, GAUGE, COUNT, 1, "threads in uninterruptible wait (Linux)")    \
-    X(45, thread_states.stopped, GAUGE, COUNT, 1, "threads stopped or traced (Linux)")            \
-    X(46, thread_states.terminated, GAUGE, COUNT, 1, "threads ended, not yet removed")            \
-    X(47, thread_states.idle, GAUGE, COUNT, 1, "kernel threads at rest (Linux)")                  \
-    X(54, disk_read_bytes, COUNTER, BYTES, 1, "bytes read from disk")                             \
-    X(55, disk_write_bytes, COUNTER, BYTES, 1, "bytes written to disk")                           \
-    X(56, agent.level, GAUGE, NONE, 1, "level of collection; only of an agent's own process")     \
-    X(57, agent.events, COUNTER, COUNT, 1, "events the agent took in; its own process")           \
-    X(58, agent.callback_p99, GAUGE, NS, 1, "what 99 % of its callbacks took; its own process")   \
-    X(59, agent.bytes_sent, COUNTER, BYTES, 1, "batches acknowledged; its own process")
-
-#define METRIC_COLS 64 /* column ids are below; bit `id` of a mask */
 
 /* Ids that code names. */
 enum {
@@ -118,15 +63,50 @@ enum {
     M_THREADS_STOPPED = 45,
     M_THREADS_TERMINATED = 46,
     M_THREADS_IDLE = 47,
+    M_TCP_SEND_BYTES = 48,
+    M_TCP_RECV_BYTES = 49,
+    M_UDP_SEND_BYTES = 50,
+    M_UDP_RECV_BYTES = 51,
+    M_READY_TIME = 52,
+    M_TCP_RETRANSMITS = 53,
     M_DISK_READ_BYTES = 54,
     M_DISK_WRITE_BYTES = 55,
     M_AGENT_LEVEL = 56,
     M_AGENT_EVENTS = 57,
     M_AGENT_CALLBACK_P99 = 58,
     M_AGENT_BYTES_SENT = 59,
+    M_DISK_READS = 60,
+    M_DISK_WRITES = 61,
+    M_DISK_TIME = 62,
+    M_FILE_OPERATIONS = 63,
+    M_TCP_CONNECTS = 64,
+    M_IO_WAIT_TIME = 65,
+    M_MEMORY_WAIT_TIME = 66,
+    M_WAIT_TIME = 67,
+    M_INTERRUPT_TIME = 68,
+    M_SYSTEM_CALLS = 69,
+    M_HARD_FAULT_BYTES = 70,
+    M_VIRTUAL_ALLOC_BYTES = 71,
+    M_VIRTUAL_FREE_BYTES = 72,
+    M_FILE_READ_BYTES = 73,
+    M_FILE_WRITE_BYTES = 74,
+    M_REGISTRY_OPERATIONS = 75,
+    M_IMAGE_LOADS = 76,
+    M_THREADS_STARTED = 77,
+    M_PRIVATE_WORKING_SET = 78,
+    M_CLR_GC_COUNT = 80,
+    M_CLR_GC_GEN1 = 81,
+    M_CLR_GC_GEN2 = 82,
+    M_CLR_GC_PAUSE = 83,
+    M_CLR_HEAP_BYTES = 84,
+    M_CLR_ALLOC_BYTES = 85,
+    M_CLR_JIT_METHODS = 86,
+    M_CLR_JIT_TIME = 87,
+    M_CLR_EXCEPTIONS = 88,
+    M_CLR_CONTENTIONS = 89,
+    M_CLR_CONTENTION_TIME = 90,
+    M_CLR_STARVATIONS = 91,
 };
-
-#define METRIC_BIT(id) (UINT64_C(1) << (id))
 
 struct metric {
     uint8_t id;

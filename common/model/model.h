@@ -105,9 +105,9 @@ struct life_event {
 struct sample_row {
     const struct proc_info *info; /* borrowed during the call */
     uint32_t info_version;        /* grows when *info changes within the instance */
-    uint64_t mask;
     bool fresh; /* the instance's first row, and its counters began at zero: the first value is
                    itself a difference */
+    metric_mask mask;
     int64_t values[METRIC_COLS];
 };
 

@@ -24,9 +24,11 @@
 #define ZSTD_LEVEL       1
 #define BUILD_BYTES      (64u << 20) /* memory to build a message in */
 
-#define COLUMN_BIT(id, name, kind, unit, column, help) | (UINT64_C(column) << (id))
+#define COLUMNS_MAX 256u /* of one message, known ones or not */
+
+#define COLUMN_BIT(id, name, kind, unit, column, help) | ((metric_mask)(column) << (id))
 /* Bit m: metric m is a column. */
-static const uint64_t batch_columns = UINT64_C(0) METRIC_LIST(COLUMN_BIT);
+static const metric_mask batch_columns = (metric_mask)0 METRIC_LIST(COLUMN_BIT);
 
 struct wire_encoder {
     ZSTD_CCtx *zstd;
@@ -109,10 +111,12 @@ static bool rising(const int64_t *v, size_t n)
 static size_t runs_count_values(uint32_t *counts, size_t *n_counts, const struct batch_run *runs,
                                 size_t n_runs, unsigned metric)
 {
+    bool high = metric >= METRIC_PAGE;
+    uint64_t bit = UINT64_C(1) << metric % METRIC_PAGE;
     size_t n = 0, k = 0;
 
     for (size_t i = 0; i < n_runs; i++) {
-        if (runs[i].mask >> metric & 1) {
+        if ((high ? metric_mask_high(runs[i].mask) : metric_mask_low(runs[i].mask)) & bit) {
             counts[k++] = runs[i].n_ticks;
             n += runs[i].n_ticks;
         }
@@ -124,7 +128,7 @@ static size_t runs_count_values(uint32_t *counts, size_t *n_counts, const struct
 /* The batch as its header describes it, and within the limits. */
 static enum err check_batch(const struct batch *b)
 {
-    uint64_t masks = 0, columns = 0;
+    metric_mask masks = 0, columns = 0;
 
     if (b->n_ticks > WIRE_TICKS_MAX || b->n_runs > WIRE_RUNS_MAX || b->n_infos > WIRE_RUNS_MAX ||
         b->n_events > WIRE_EVENTS_MAX || b->n_ledger > WIRE_LEDGER_MAX) {
@@ -170,15 +174,17 @@ static enum err put_ticks(Procfleet__V1__Batch *m, const struct batch *b, struct
 }
 
 /* Index of the mask in the list, added when it is new: few runs differ in it. */
-static uint32_t mask_index(Procfleet__V1__Runs *m, uint64_t mask)
+static uint32_t mask_index(Procfleet__V1__Runs *m, metric_mask mask)
 {
+    uint64_t low = metric_mask_low(mask), high = metric_mask_high(mask);
     size_t i = m->n_masks;
 
-    while (i > 0 && m->masks[i - 1] != mask) {
+    while (i > 0 && (m->masks[i - 1] != low || m->masks_high[i - 1] != high)) {
         i--;
     }
     if (i == 0) {
-        m->masks[m->n_masks++] = mask;
+        m->masks[m->n_masks] = low;
+        m->masks_high[m->n_masks++] = high;
         i = m->n_masks;
     }
     return (uint32_t)(i - 1);
@@ -195,9 +201,10 @@ static enum err put_runs(Procfleet__V1__Runs *m, const struct batch *b, struct w
     m->n_ticks = wire_arena_alloc(a, n * sizeof *m->n_ticks);
     m->mask = wire_arena_alloc(a, n * sizeof *m->mask);
     m->masks = wire_arena_alloc(a, n * sizeof *m->masks);
+    m->masks_high = wire_arena_alloc(a, n * sizeof *m->masks_high);
     m->fresh = wire_arena_alloc(a, n * sizeof *m->fresh);
     if (!m->pid || !m->start || !m->first_tick || !m->n_ticks || !m->mask || !m->masks ||
-        !m->fresh) {
+        !m->masks_high || !m->fresh) {
         return a->bad;
     }
     for (size_t i = 0; i < n; i++) {
@@ -213,6 +220,9 @@ static enum err put_runs(Procfleet__V1__Runs *m, const struct batch *b, struct w
         }
     }
     m->n_pid = m->n_start = m->n_first_tick = m->n_n_ticks = m->n_mask = n;
+    for (size_t i = 0; i < m->n_masks && !m->n_masks_high; i++) {
+        m->n_masks_high = m->masks_high[i] ? m->n_masks : 0; /* absent when there is none */
+    }
     return ERR_OK;
 }
 
@@ -535,7 +545,13 @@ static enum err mark_fresh(struct batch_run *runs, size_t n_runs, const Procflee
     return ERR_OK;
 }
 
-static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, uint64_t metrics,
+/* The i-th of the masks. */
+static metric_mask runs_mask(const Procfleet__V1__Runs *m, uint32_t i)
+{
+    return metric_mask_make(m->masks[i], m->n_masks_high ? m->masks_high[i] : 0);
+}
+
+static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, metric_mask metrics,
                          struct wire_arena *a)
 {
     size_t n = m ? m->n_pid : 0;
@@ -549,7 +565,8 @@ static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, uint64_t
     if (!m) {
         return ERR_OK;
     }
-    if (m->n_start != n || m->n_first_tick != n || m->n_n_ticks != n || m->n_mask != n) {
+    if (m->n_start != n || m->n_first_tick != n || m->n_n_ticks != n || m->n_mask != n ||
+        (m->n_masks_high && m->n_masks_high != m->n_masks)) {
         return ERR_CORRUPT;
     }
     for (size_t i = 0; i < n; i++) {
@@ -562,7 +579,7 @@ static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, uint64_t
         runs[i].id.start = (uint64_t)m->start[i] + (i ? runs[i - 1].id.start : 0);
         runs[i].first_tick = m->first_tick[i];
         runs[i].n_ticks = m->n_ticks[i];
-        runs[i].mask = m->masks[m->mask[i]] & metrics;
+        runs[i].mask = runs_mask(m, m->mask[i]) & metrics;
         if (!wire_batch_run_fits(&runs[i], i ? &runs[i - 1] : NULL, b->n_ticks)) {
             return ERR_CORRUPT;
         }
@@ -573,10 +590,10 @@ static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, uint64_t
 /* The wanted columns, their lengths taken from the runs; every bit of a mask must have its column.
  */
 static enum err list_columns(struct batch_column *out, size_t *n_out, size_t *n_values,
-                             const Procfleet__V1__Batch *m, const struct batch *b, uint64_t metrics,
-                             uint32_t *counts)
+                             const Procfleet__V1__Batch *m, const struct batch *b,
+                             metric_mask metrics, uint32_t *counts)
 {
-    uint64_t masks = 0, columns = 0;
+    metric_mask masks = 0, columns = 0;
     size_t n = 0;
 
     *n_values = 0;
@@ -587,7 +604,7 @@ static enum err list_columns(struct batch_column *out, size_t *n_out, size_t *n_
         if (i && id <= m->columns[i - 1]->metric) {
             return ERR_CORRUPT;
         }
-        if (id >= METRIC_COLS || !(metrics >> id & 1)) {
+        if (id >= METRIC_COLS || !(metrics & METRIC_BIT(id))) {
             continue;
         }
         out[n].metric = (uint8_t)id;
@@ -628,7 +645,7 @@ static enum err fill_columns(struct batch_column *columns, int64_t *values,
     return e;
 }
 
-static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, uint64_t metrics,
+static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, metric_mask metrics,
                             struct wire_arena *a)
 {
     struct batch_column *columns;
@@ -637,7 +654,7 @@ static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, uint
     int64_t *values;
     enum err e;
 
-    if (m->n_columns > 4 * METRIC_COLS) {
+    if (m->n_columns > COLUMNS_MAX) {
         return ERR_FULL;
     }
     columns = wire_arena_array(a, METRIC_COLS, sizeof *columns);
@@ -712,7 +729,7 @@ static size_t result_bytes(const Procfleet__V1__Batch *m)
            m->n_events * sizeof(struct life_event) + m->n_ledger * sizeof(struct ledger_row);
 }
 
-static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, uint64_t metrics,
+static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, metric_mask metrics,
                            struct wire_arena *a)
 {
     enum err e = get_head(&b->head, m);
@@ -802,22 +819,20 @@ static enum err decompress(ZSTD_DCtx *zstd, uint8_t **raw, size_t *raw_n, const 
 }
 
 /* Bytes of the values that runs have in other columns than these. */
-static size_t values_left_out(const Procfleet__V1__Runs *m, uint64_t metrics)
+static size_t values_left_out(const Procfleet__V1__Runs *m, metric_mask metrics)
 {
     size_t n = 0;
 
     for (size_t i = 0; m && i < m->n_pid; i++) {
-        uint64_t mask = m->masks[m->mask[i]] & batch_columns & ~metrics;
+        metric_mask mask = runs_mask(m, m->mask[i]) & batch_columns & ~metrics;
 
-        for (; mask; mask &= mask - 1) {
-            n += m->n_ticks[i];
-        }
+        n += (size_t)metric_mask_count(mask) * m->n_ticks[i];
     }
     return n * sizeof(int64_t);
 }
 
 /* Unpacks and checks; o stays the caller's. */
-static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, uint64_t metrics,
+static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, metric_mask metrics,
                             const void *p, size_t n)
 {
     Procfleet__V1__Batch *m;
@@ -841,7 +856,7 @@ static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, uin
     return e;
 }
 
-enum err wire_batch_decode_next(struct wire_decoder *dec, struct batch **out, uint64_t metrics,
+enum err wire_batch_decode_next(struct wire_decoder *dec, struct batch **out, metric_mask metrics,
                                 const void *p, size_t n)
 {
     struct owned_batch *o;
@@ -865,7 +880,7 @@ enum err wire_batch_decode_next(struct wire_decoder *dec, struct batch **out, ui
     return ERR_OK;
 }
 
-enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p, size_t n)
+enum err wire_batch_decode_part(struct batch **out, metric_mask metrics, const void *p, size_t n)
 {
     struct wire_decoder *dec;
     enum err e;
@@ -884,7 +899,7 @@ enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void
 
 enum err wire_batch_decode(struct batch **out, const void *p, size_t n)
 {
-    return wire_batch_decode_part(out, UINT64_MAX, p, n);
+    return wire_batch_decode_part(out, METRIC_ALL, p, n);
 }
 
 void wire_batch_free(struct batch *b)

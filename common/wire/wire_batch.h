@@ -43,8 +43,8 @@ struct batch_run {
     struct proc_id id;
     uint32_t first_tick;
     uint32_t n_ticks;
-    uint64_t mask;
     bool fresh; /* see struct sample_row */
+    metric_mask mask;
 };
 
 /* The values of one metric: for every run with its bit set, in run order, n_ticks values each. */
@@ -94,7 +94,7 @@ NODISCARD enum err wire_batch_decode(struct batch **out, const void *p, size_t n
 
 /* The same with the columns of these metrics (METRIC_BITs) only, which is quicker; the others' bits
  * are cleared, and their bytes not looked at. */
-NODISCARD enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p,
+NODISCARD enum err wire_batch_decode_part(struct batch **out, metric_mask metrics, const void *p,
                                           size_t n);
 /* One reference less; with the last one it goes. NULL is allowed. */
 void wire_batch_free(struct batch *b);
@@ -113,7 +113,7 @@ NODISCARD enum err wire_batch_decoder_create(struct wire_decoder **out);
 void wire_batch_decoder_destroy(struct wire_decoder *dec); /* NULL is allowed */
 /* As wire_batch_decode_part. */
 NODISCARD enum err wire_batch_decode_next(struct wire_decoder *dec, struct batch **out,
-                                          uint64_t metrics, const void *p, size_t n);
+                                          metric_mask metrics, const void *p, size_t n);
 
 /* What is missing when the batch never arrives: its rows (a process at a tick) and events, and
  * those whose loss it tells in its ledger, since nobody hears of that then. */

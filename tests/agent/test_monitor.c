@@ -446,8 +446,9 @@ static uint64_t own_sent(void *ctx)
 
 static void own_tick(void *ctx, const struct sample_tick *tick)
 {
-    static const uint64_t all = METRIC_BIT(M_AGENT_LEVEL) | METRIC_BIT(M_AGENT_EVENTS) |
-                                METRIC_BIT(M_AGENT_CALLBACK_P99) | METRIC_BIT(M_AGENT_BYTES_SENT);
+    static const metric_mask all = METRIC_BIT(M_AGENT_LEVEL) | METRIC_BIT(M_AGENT_EVENTS) |
+                                   METRIC_BIT(M_AGENT_CALLBACK_P99) |
+                                   METRIC_BIT(M_AGENT_BYTES_SENT);
     struct own *o = ctx;
 
     for (size_t i = 0; i < tick->n_rows; i++) {

@@ -67,11 +67,6 @@ static void stop_children(const pid_t *pids, size_t n)
     }
 }
 
-static unsigned count_bits(uint64_t mask)
-{
-    return (unsigned)__builtin_popcountll(mask);
-}
-
 static void on_table(void *ctx, const struct snapshot *snap)
 {
     struct run *r = ctx;
@@ -85,7 +80,7 @@ static void on_table(void *ctx, const struct snapshot *snap)
     r->n_rows = snap->n_rows;
     r->columns = 0;
     for (size_t i = 0; i < snap->n_rows; i++) {
-        r->columns += count_bits(snap->rows[i].mask) / (double)snap->n_rows;
+        r->columns += metric_mask_count(snap->rows[i].mask) / (double)snap->n_rows;
     }
     if (r->go_fd >= 0 && r->tables == 1 && write(r->go_fd, "g", 1) != 1) {
         bench_fail("cannot start the lives");

@@ -58,7 +58,8 @@ static void input_free(struct input *input)
 /* A window's values as they would stand in a segment. */
 struct coded {
     struct buf rows, columns[METRIC_COLS], scratch;
-    uint64_t metrics, values;
+    metric_mask metrics;
+    uint64_t values;
 };
 
 static void encode(struct coded *c, struct packer *p, const struct host_window *hw)
@@ -73,11 +74,12 @@ static void encode(struct coded *c, struct packer *p, const struct host_window *
             c->metrics |= METRIC_BIT(hw->parts[i].rows.columns[k].metric);
         }
     }
-    for (uint64_t left = c->metrics; left; left &= left - 1) {
-        struct buf *to = &c->columns[__builtin_ctzll(left)];
+    for (struct metric_mask_walk each = metric_mask_walk(c->metrics);
+         metric_mask_walk_next(&each);) {
+        struct buf *to = &c->columns[each.id];
 
         buf_reset(to);
-        raw_column_put(p, to, &c->scratch, hw, (unsigned)__builtin_ctzll(left), &c->values);
+        raw_column_put(p, to, &c->scratch, hw, each.id, &c->values);
         bench_check(to->bad, NULL);
     }
 }
@@ -95,8 +97,9 @@ static void decode(struct arena *memory, struct coded *c, struct packer *p, bool
     if (n_parts != 1) {
         bench_check(ERR_INVALID, NULL);
     }
-    for (uint64_t left = c->metrics; left && columns > 0; left &= left - 1, columns--) {
-        unsigned metric = (unsigned)__builtin_ctzll(left);
+    for (struct metric_mask_walk each = metric_mask_walk(c->metrics);
+         columns > 0 && metric_mask_walk_next(&each); columns--) {
+        unsigned metric = each.id;
         struct raw_part part = {parts, {0, parts->rows.n_runs}, room};
 
         if (one) {

@@ -141,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     buf_put(&table, p + 2, n_rows);
     if (!raw_rows_get(packer, &memory, &host, table.p, table.n, &parts, &n_parts) &&
         n_parts <= PARTS_MAX) {
-        uint64_t metrics = 0;
+        metric_mask metrics = 0;
+        struct metric_mask_walk each;
 
         for (size_t i = 0; i < n_parts; i++) {
             sound(&parts[i].rows);
@@ -150,9 +151,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
             }
         }
         try_rows(&memory, parts, n_parts);
-        for (unsigned tried = 0; metrics && tried < 3; metrics &= metrics - 1, tried++) {
-            try_column(&memory, parts, n_parts, (unsigned)__builtin_ctzll(metrics), p + 2 + n_rows,
-                       n - 2 - n_rows);
+        each = metric_mask_walk(metrics);
+        for (unsigned tried = 0; tried < 3 && metric_mask_walk_next(&each); tried++) {
+            try_column(&memory, parts, n_parts, each.id, p + 2 + n_rows, n - 2 - n_rows);
         }
     }
     buf_fini(&table);

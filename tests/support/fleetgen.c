@@ -90,7 +90,7 @@ struct fleetgen {
     struct batch_head head;
     char name[32];
     int64_t tick; /* made so far */
-    uint64_t mask;
+    metric_mask mask;
     uint32_t next_pid;
     uint64_t starts_due; /* in 1/3600e9 of a start */
     uint64_t values, unchanged;
@@ -397,7 +397,7 @@ static void open_run(struct fleetgen *g, struct process *p, const struct sample_
 
     m->runs = grown(m->runs, m->n_runs, &m->runs_max, sizeof *m->runs);
     p->run = m->n_runs++;
-    m->runs[p->run] = (struct batch_run){p->info.id, (uint32_t)tick, 0, r->mask, r->fresh};
+    m->runs[p->run] = (struct batch_run){p->info.id, (uint32_t)tick, 0, r->fresh, r->mask};
     if (m->n_runs * g->conf.metrics * m->ticks > m->values_max) {
         m->values_max = 2 * m->n_runs * g->conf.metrics * m->ticks;
         m->values = must(realloc(m->values, m->values_max * sizeof *m->values));

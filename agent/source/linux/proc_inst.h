@@ -63,7 +63,7 @@ struct proc_quiet {
     bool marked;
     bool kept;
     unsigned rows; /* given since */
-    uint64_t mask;
+    metric_mask mask;
     int64_t values[PROC_COLUMNS]; /* of the mask's bits in their order */
 };
 

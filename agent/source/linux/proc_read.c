@@ -383,8 +383,8 @@ static void repeat_values(struct proc_table *t, struct proc_inst *p, struct snap
     size_t i = 0;
 
     row->mask = q->mask;
-    for (uint64_t left = q->mask; left; left &= left - 1) {
-        row->values[__builtin_ctzll(left)] = q->values[i++];
+    for (struct metric_mask_walk each = metric_mask_walk(q->mask); metric_mask_walk_next(&each);) {
+        row->values[each.id] = q->values[i++];
     }
     /* No thread ran. The first row of all could not say. */
     row->values[M_ACTIVE_THREADS] = 0;
@@ -429,7 +429,7 @@ static bool may_keep(const struct proc_inst *p, uint32_t threads, const struct s
 {
     return (row->mask & METRIC_BIT(M_THREADS_RUNNING)) && row->values[M_THREADS_RUNNING] == 0 &&
            (threads <= 1 ? p->n_threads == 0 : p->n_threads == threads) &&
-           __builtin_popcountll(row->mask) <= PROC_COLUMNS;
+           metric_mask_count(row->mask) <= PROC_COLUMNS;
 }
 
 static void keep_row(struct proc_inst *p, uint32_t threads, const struct snap_row *row)
@@ -443,8 +443,9 @@ static void keep_row(struct proc_inst *p, uint32_t threads, const struct snap_ro
         return;
     }
     q->mask = row->mask;
-    for (uint64_t left = row->mask; left; left &= left - 1) {
-        q->values[i++] = row->values[__builtin_ctzll(left)];
+    for (struct metric_mask_walk each = metric_mask_walk(row->mask);
+         metric_mask_walk_next(&each);) {
+        q->values[i++] = row->values[each.id];
     }
 }
 

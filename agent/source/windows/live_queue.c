@@ -12,7 +12,7 @@ struct live_kept {
 
 struct packed_row {
     struct proc_info info; /* texts: in the block */
-    uint64_t mask;
+    metric_mask mask;
 };
 
 static size_t up8(size_t n)
@@ -24,8 +24,7 @@ static size_t row_bytes(const struct snap_row *row)
 {
     const struct proc_info *i = &row->info;
 
-    return up8(sizeof(struct packed_row)) +
-           (size_t)__builtin_popcountll(row->mask) * sizeof *row->values +
+    return up8(sizeof(struct packed_row)) + metric_mask_count(row->mask) * sizeof *row->values +
            up8(i->name.n + i->image.n + i->command_line.n + i->user.n);
 }
 
@@ -45,8 +44,9 @@ static uint8_t *pack(uint8_t *p, const struct snap_row *row)
     struct packed_row head = {.info = row->info, .mask = row->mask};
     uint8_t *end = p + row_bytes(row), *at = p + up8(sizeof head);
 
-    for (uint64_t left = row->mask; left; left &= left - 1) {
-        memcpy(at, &row->values[__builtin_ctzll(left)], sizeof *row->values);
+    for (struct metric_mask_walk each = metric_mask_walk(row->mask);
+         metric_mask_walk_next(&each);) {
+        memcpy(at, &row->values[each.id], sizeof *row->values);
         at += sizeof *row->values;
     }
     at = keep_text(at, &head.info.name);
@@ -65,8 +65,9 @@ static const uint8_t *unpack(const uint8_t *p, struct snap_row *out)
     p += up8(sizeof head);
     out->info = head.info;
     out->mask = head.mask;
-    for (uint64_t left = head.mask; left; left &= left - 1) {
-        memcpy(&out->values[__builtin_ctzll(left)], p, sizeof *out->values);
+    for (struct metric_mask_walk each = metric_mask_walk(head.mask);
+         metric_mask_walk_next(&each);) {
+        memcpy(&out->values[each.id], p, sizeof *out->values);
         p += sizeof *out->values;
     }
     return p +

@@ -322,7 +322,7 @@ void snap_rows_thread(const struct snap_walk *w, size_t i, struct snap_thread *o
 
 /* -- probe -- */
 
-static bool all_zero(const struct snap_row *row, uint64_t columns)
+static bool all_zero(const struct snap_row *row, metric_mask columns)
 {
     for (unsigned i = 0; i < METRIC_COLS; i++) {
         if ((row->mask & columns & METRIC_BIT(i)) && row->values[i] != 0) {
@@ -332,10 +332,10 @@ static bool all_zero(const struct snap_row *row, uint64_t columns)
     return true;
 }
 
-uint64_t snap_rows_unfit(const struct snap_row *own, int64_t base_priority)
+metric_mask snap_rows_unfit(const struct snap_row *own, int64_t base_priority)
 {
     static const struct {
-        uint64_t witness, columns;
+        metric_mask witness, columns;
     } groups[] = {
         {METRIC_BIT(M_CPU_CYCLES), METRIC_BIT(M_CPU_CYCLES)},
         {METRIC_BIT(M_PRIVATE_BYTES), METRIC_BIT(M_PRIVATE_BYTES)},
@@ -349,7 +349,7 @@ uint64_t snap_rows_unfit(const struct snap_row *own, int64_t base_priority)
         /* The asking thread runs. */
         {METRIC_BIT(M_THREADS_RUNNING), THREAD_COLUMNS},
     };
-    uint64_t unfit = 0;
+    metric_mask unfit = 0;
 
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
         if (all_zero(own, groups[i].witness)) {

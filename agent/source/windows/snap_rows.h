@@ -59,6 +59,6 @@ struct str snap_rows_text(char *out, size_t size, const uint8_t *p, size_t units
  * the system does not fill it. Says nothing about which system that is.
  * base_priority  that of the process's own priority class
  * Gives the mask of columns to leave out of every row. */
-uint64_t snap_rows_unfit(const struct snap_row *own, int64_t base_priority);
+metric_mask snap_rows_unfit(const struct snap_row *own, int64_t base_priority);
 
 #endif

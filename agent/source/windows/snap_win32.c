@@ -30,8 +30,8 @@ struct snap_win32 {
     bool full, sequences; /* class 148; rows have numbers of starts */
     uint8_t *answer;      /* owned */
     size_t cap, n;        /* bytes */
-    uint64_t unfit;       /* columns this system does not fill, */
-    uint64_t absent;      /* and of these what threads do not tell either */
+    metric_mask unfit;    /* columns this system does not fill, */
+    metric_mask absent;   /* and of these what threads do not tell either */
     struct snap_wide *wide;
     struct snap_threads *threads;
     struct snap_lane *lane;
@@ -298,7 +298,7 @@ static enum err choose_class(struct snap_win32 *s, struct errmsg *why)
 }
 
 /* " name name and 3 more", as many as there is room for. */
-static void name_columns(char *text, size_t size, uint64_t mask)
+static void name_columns(char *text, size_t size, metric_mask mask)
 {
     const char *name;
     size_t n = 0;
@@ -310,7 +310,7 @@ static void name_columns(char *text, size_t size, uint64_t mask)
         }
         name = metric_by_id(i)->name;
         if (n + strlen(name) + sizeof "  and 64 more" > size) {
-            (void)snprintf(text + n, size - n, " and %d more", __builtin_popcountll(mask));
+            (void)snprintf(text + n, size - n, " and %d more", metric_mask_count(mask));
             return;
         }
         n += (size_t)snprintf(text + n, size - n, " %s", name);

@@ -469,7 +469,7 @@ static enum err hour_lose(struct hour *h, const struct source *s, unsigned windo
 static enum err read_window(struct hour *h, const struct source *s, unsigned window)
 {
     struct compact_run *r = h->r;
-    struct tier_ask ask = {s->host, (uint8_t)window, TIER_1MIN_NS, UINT64_MAX, true};
+    struct tier_ask ask = {s->host, (uint8_t)window, TIER_1MIN_NS, METRIC_ALL, true};
     enum err e = ERR_OK;
 
     if (h->n_tiers == TIERS_MAX || h->memory[h->in].used > MEMORY_SOFT) {

@@ -87,8 +87,8 @@ enum err head_batch_bytes(const struct head_batch *b, struct buf *room, const vo
     return r.stream == b->stream && r.seq == b->seq && r.n == b->n ? ERR_OK : ERR_CORRUPT;
 }
 
-enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec, uint64_t metrics,
-                           struct batch **out)
+enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec,
+                           metric_mask metrics, struct batch **out)
 {
     const void *bytes;
     struct buf room;

@@ -52,7 +52,7 @@ NODISCARD enum err head_batch_bytes(const struct head_batch *b, struct buf *room
 /* With the columns of these metrics (METRIC_BITs). dec: NULL, or the caller's, which is quicker.
  * Errors: those of head_batch_bytes and of wire_batch_decode_part */
 NODISCARD enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec,
-                                     uint64_t metrics, struct batch **out);
+                                     metric_mask metrics, struct batch **out);
 
 /* -- its note -- */
 

@@ -40,7 +40,7 @@ struct column {
 
 /* Which ticks a run has, and which of the hot columns. */
 struct shape {
-    uint64_t mask;
+    uint64_t mask; /* the metrics are all of page 0 */
     uint32_t first_tick, n_ticks;
     bool fresh;
 };
@@ -119,7 +119,7 @@ static uint64_t magnitude(uint64_t v)
 }
 
 /* The largest number that divides every first value and every difference; 1 when there is none. */
-static uint64_t scale_of(const struct batch *b, uint64_t bit, const int64_t *v)
+static uint64_t scale_of(const struct batch *b, metric_mask bit, const int64_t *v)
 {
     uint64_t scale = 0;
 
@@ -167,7 +167,7 @@ static unsigned put_run(struct maker *m, const int64_t *v, uint32_t n, uint64_t 
 static void put_column(struct maker *m, const struct batch *b, const struct batch_column *from)
 {
     struct column *c = &m->hot->columns[m->hot->n_columns++];
-    uint64_t bit = METRIC_BIT(from->metric);
+    metric_mask bit = METRIC_BIT(from->metric);
     const int64_t *v = from->values;
     uint8_t *widths;
     size_t n = 0;
@@ -217,8 +217,8 @@ static bool list_shapes(struct maker *m, const struct batch *b, struct shape *ta
             return false;
         }
         if (i == n) {
-            table[n++] = (struct shape){run->mask & RECENT_COLUMNS_METRICS, run->first_tick,
-                                        run->n_ticks, run->fresh};
+            table[n++] = (struct shape){metric_mask_low(run->mask & RECENT_COLUMNS_METRICS),
+                                        run->first_tick, run->n_ticks, run->fresh};
         }
         m->numbers[r] = i;
     }
@@ -341,7 +341,7 @@ static inline uint64_t list_at(const struct recent_columns *hot, const struct li
     return l->least + (number_at(hot->data + l->at + i * l->width) & low_bytes(l->width));
 }
 
-static void read_runs(const struct recent_columns *hot, uint64_t metrics, struct batch_run *runs)
+static void read_runs(const struct recent_columns *hot, metric_mask metrics, struct batch_run *runs)
 {
     const struct shape *table = (const struct shape *)(const void *)(hot->data + hot->shape_table);
 
@@ -388,7 +388,7 @@ static void read_column(const struct recent_columns *hot, const struct column *c
                         const struct batch_run *runs, int64_t *v)
 {
     const uint8_t *p = hot->data + c->differences, *widths = hot->data + c->widths;
-    uint64_t bit = METRIC_BIT(c->metric);
+    metric_mask bit = METRIC_BIT(c->metric);
     size_t k = 0;
 
     for (uint32_t r = 0; r < hot->n_runs; r++) {
@@ -400,7 +400,7 @@ static void read_column(const struct recent_columns *hot, const struct column *c
     }
 }
 
-enum err recent_columns_read(const struct recent_columns *hot, uint64_t metrics, struct arena *a,
+enum err recent_columns_read(const struct recent_columns *hot, metric_mask metrics, struct arena *a,
                              struct batch *out)
 {
     const int64_t *ticks = (const int64_t *)(const void *)hot->data;

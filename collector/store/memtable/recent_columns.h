@@ -24,7 +24,7 @@ size_t recent_columns_bytes(const struct recent_columns *hot);
 /* The batch's boot, ticks, runs and columns of these metrics, which are among
  * RECENT_COLUMNS_METRICS, as wire_batch_decode_part gives them; nothing else of it. metrics 0:
  * ticks and no runs. Valid as long as `hot` and the arena. Errors: ERR_FULL, ERR_NOMEM */
-NODISCARD enum err recent_columns_read(const struct recent_columns *hot, uint64_t metrics,
+NODISCARD enum err recent_columns_read(const struct recent_columns *hot, metric_mask metrics,
                                        struct arena *a, struct batch *out);
 
 /* -- which are kept: by one writer, seen by any reader -- */

@@ -128,8 +128,8 @@ static enum err run_cells(struct store_cells_scan *s, const struct run_at *at, s
                                  .cells = s->cells};
     size_t n = 0;
 
-    for (uint64_t bits = row.mask; bits; bits &= bits - 1) {
-        unsigned m = (unsigned)__builtin_ctzll(bits);
+    for (struct metric_mask_walk each = metric_mask_walk(row.mask); metric_mask_walk_next(&each);) {
+        unsigned m = each.id;
         bool counter = tier_is_counter(m), base = counter && !before && from > run->first_tick;
         const int64_t *v = at->values[m];
         struct cell *c = &s->cells[n++];
@@ -196,8 +196,9 @@ static enum err store_cells_batch(struct store_cells_scan *s, const struct batch
 
         at.run = run;
         e = wanted ? run_scan(s, &at, &t) : ERR_OK;
-        for (uint64_t bits = run->mask & s->ask->metrics; bits; bits &= bits - 1) {
-            unsigned m = (unsigned)__builtin_ctzll(bits);
+        for (struct metric_mask_walk each = metric_mask_walk(run->mask & s->ask->metrics);
+             metric_mask_walk_next(&each);) {
+            unsigned m = each.id;
 
             at.values[m] += at.values[m] ? run->n_ticks : 0;
         }
@@ -302,8 +303,8 @@ static enum err row_cells(struct store_cells_scan *s, const struct row_at *at, u
     size_t n = 0;
 
     row.end_ns++;
-    for (uint64_t bits = row.mask; bits; bits &= bits - 1) {
-        unsigned m = (unsigned)__builtin_ctzll(bits);
+    for (struct metric_mask_walk each = metric_mask_walk(row.mask); metric_mask_walk_next(&each);) {
+        unsigned m = each.id;
         struct cell *c = &s->cells[n++];
 
         *c = at->cells[m][from];
@@ -387,8 +388,9 @@ static enum err store_cells_tier(struct store_cells_scan *s, const struct store_
         }
         left_out |= at.row->instances && !s->ask->folded && at.row->last_ns >= s->ask->since_ns &&
                     at.row->last_ns < s->ask->until_ns;
-        for (uint64_t bits = at.row->mask & t.metrics; bits; bits &= bits - 1) {
-            at.cells[__builtin_ctzll(bits)] += at.row->n_buckets;
+        for (struct metric_mask_walk each = metric_mask_walk(at.row->mask & t.metrics);
+             metric_mask_walk_next(&each);) {
+            at.cells[each.id] += at.row->n_buckets;
         }
     }
     if (left_out && s->ask->used) {

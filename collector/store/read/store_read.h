@@ -85,7 +85,7 @@ struct store_block {
 struct store_range {
     int64_t since_ns, until_ns; /* by the host's stamps, [since, until) */
     int64_t made_since_ns;      /* what was made then or later, collector's clock; INT64_MIN: all */
-    uint64_t metrics;           /* METRIC_BITs of columns wanted; 0: no rows at all */
+    metric_mask metrics;        /* METRIC_BITs of columns wanted; 0: no rows at all */
     bool no_rests;              /* sealed windows: rows only */
     bool has_pid;               /* sealed rows: runs of this pid alone, much cheaper; all ticks */
     uint32_t pid;
@@ -107,12 +107,12 @@ NODISCARD enum err store_blocks_scan(const struct store_view *v, size_t host,
  * are gone; joined by the reader they equal what all samples would give. */
 struct store_cells {
     int64_t since_ns, until_ns;
-    int64_t before_ns; /* how far before `since` counters have a base; its cells are marked */
-    int64_t step_ns;   /* 0: cells as long as possible; else none crosses a multiple of it */
-    uint64_t metrics;  /* METRIC_BITs */
-    bool folded;       /* folded rows too, where nothing finer is left */
-    bool names;        /* name and user in rows of tiers and summaries; costs */
-    bool has_pid;      /* only this pid */
+    int64_t before_ns;   /* how far before `since` counters have a base; its cells are marked */
+    int64_t step_ns;     /* 0: cells as long as possible; else none crosses a multiple of it */
+    metric_mask metrics; /* METRIC_BITs */
+    bool folded;         /* folded rows too, where nothing finer is left */
+    bool names;          /* name and user in rows of tiers and summaries; costs */
+    bool has_pid;        /* only this pid */
     uint32_t pid;
     /* NULL: processes with samples before `since` only are told of too. Else only bases matter
      * there: they come last, the newest first, and samples older than this says may be left out. */
@@ -130,7 +130,7 @@ struct store_cell_row {
     bool before;              /* lies before `since`: base only */
     bool fresh;               /* the process began in this span: its counters began at zero */
     int64_t begin_ns, end_ns; /* of the first sample counted, behind the last one */
-    uint64_t mask;            /* which metrics have a cell, lowest bit first */
+    metric_mask mask;         /* which metrics have a cell, lowest bit first */
     const struct cell *cells;
 };
 

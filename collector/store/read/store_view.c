@@ -91,7 +91,7 @@ enum err store_view_packer(const struct store_view *v, struct packer **out)
     return e;
 }
 
-enum err store_view_decode(const struct store_view *v, struct batch **out, uint64_t metrics,
+enum err store_view_decode(const struct store_view *v, struct batch **out, metric_mask metrics,
                            const struct head_batch *kept)
 {
     struct store_view *own = (struct store_view *)v; /* as above */
@@ -188,7 +188,7 @@ enum err store_view_scan(const struct store_view *v, size_t host, int64_t since_
     for (size_t i = 0; i < n && !e; i++) {
         struct batch *b;
 
-        e = store_view_decode(v, &b, UINT64_MAX, list[i]);
+        e = store_view_decode(v, &b, METRIC_ALL, list[i]);
         if (!e) {
             e = each(ctx, b);
             wire_batch_free(b);

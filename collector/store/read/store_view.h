@@ -23,7 +23,7 @@ struct store_view {
 NODISCARD enum err store_view_packer(const struct store_view *v, struct packer **out);
 /* A batch of the head with the columns of these metrics. Errors: those of head_batch_decode */
 NODISCARD enum err store_view_decode(const struct store_view *v, struct batch **out,
-                                     uint64_t metrics, const struct head_batch *kept);
+                                     metric_mask metrics, const struct head_batch *kept);
 struct seg_readahead *store_view_ahead(const struct store_view *v); /* NULL: no memory */
 
 /* A value of the host, or a segment that may hold some, with stamps in [first_ns, last_ns] cannot

@@ -269,7 +269,7 @@ enum err tier_read_ahead(struct tier *out, const struct seg *s, struct packer *p
     const uint8_t *values[METRIC_COLS + 1];
     size_t lengths[METRIC_COLS + 1], n = 0;
     struct tier t = {0};
-    uint64_t found = 0;
+    metric_mask found = 0;
     enum err e;
 
     keys[n++] = (struct seg_key){part_of(ask->bucket_ns, false), 0, ask->window, ask->host};

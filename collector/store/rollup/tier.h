@@ -62,7 +62,7 @@ struct tier_ask {
     uint32_t host; /* in the segment */
     uint8_t window;
     int64_t bucket_ns;
-    uint64_t metrics;
+    metric_mask metrics;
     bool names;
 };
 NODISCARD enum err tier_read(struct tier *out, const struct seg *s, struct packer *p,

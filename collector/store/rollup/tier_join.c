@@ -39,7 +39,7 @@ struct item {
     const struct chain *chain; /* NULL: */
     size_t tier, index;        /* of a folded row */
     uint32_t nth;              /* bucket of the chain */
-    uint64_t mask;
+    metric_mask mask;
     uint32_t instances;
     int64_t first_ns, last_ns;
 };
@@ -75,7 +75,7 @@ static uint32_t n_buckets_of(const struct joining *j, const struct part_in *in)
 }
 
 /* What the row has of the columns that are there. */
-static uint64_t mask_of(const struct joining *j, size_t tier, const struct tier_row *row)
+static metric_mask mask_of(const struct joining *j, size_t tier, const struct tier_row *row)
 {
     return row->mask & j->tiers[tier].metrics;
 }
@@ -636,7 +636,7 @@ static void item_cells(const struct joining *j, const struct item *it, unsigned 
 static enum err join_column(struct joining *j, unsigned metric)
 {
     bool counter = tier_is_counter(metric);
-    uint64_t bit = METRIC_BIT(metric);
+    metric_mask bit = METRIC_BIT(metric);
     struct cell *cells;
     size_t n = 0;
 

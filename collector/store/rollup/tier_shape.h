@@ -37,7 +37,7 @@ struct tier_row {
     int64_t first_ns, last_ns;        /* its first and its last sample */
     uint32_t first_count, last_count; /* samples in its first and its last bucket */
     uint32_t instances;               /* 0 = one, exactly; else folded, seen in this bucket */
-    uint64_t mask;                    /* metrics */
+    metric_mask mask;                 /* metrics */
     bool fresh;                       /* began here: its counters began at zero */
     bool ended;
     struct str name, user; /* image name and account as far as the window knows */
@@ -52,7 +52,7 @@ struct tier {
     const struct tier_part *parts;
     const struct tier_bucket *buckets;
     const struct tier_row *rows; /* by part, pid, start, time; folded ones last, by name */
-    uint64_t metrics;            /* which columns are there */
+    metric_mask metrics;         /* which columns are there */
     size_t n_cells[METRIC_COLS];
     const struct cell *columns[METRIC_COLS]; /* n_buckets of each row that has the metric */
 };

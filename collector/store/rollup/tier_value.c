@@ -21,7 +21,7 @@ enum {
 };
 
 /* In the table's first byte. */
-enum { TABLE_WHOLE = 1 << 0, TABLE_FLAGS = (1 << 1) - 1 };
+enum { TABLE_WHOLE = 1 << 0, TABLE_WIDE = 1 << 1 /* 128-bit masks */, TABLE_FLAGS = 3 };
 
 #define ROW_LEAST 3u /* bytes of a row */
 
@@ -71,7 +71,7 @@ static bool is_full(const struct tier *t, const struct tier_row *row)
 }
 
 static void put_row(struct buf *out, const struct tier *t, const struct tier_row *row,
-                    const struct tier_row *prev)
+                    const struct tier_row *prev, bool wide)
 {
     const struct tier_part *part = &t->parts[row->part];
     const struct tier_bucket *first = &t->buckets[row->first_bucket];
@@ -87,7 +87,10 @@ static void put_row(struct buf *out, const struct tier *t, const struct tier_row
         buf_put_varint(out, row->part);
     }
     if (row->mask != prev->mask) {
-        buf_put_u64le(out, row->mask);
+        buf_put_u64le(out, metric_mask_low(row->mask));
+        if (wide) {
+            buf_put_u64le(out, metric_mask_high(row->mask));
+        }
     }
     if (row->instances) {
         buf_put_varint(out, row->instances);
@@ -111,7 +114,9 @@ void tier_value_put_rows(struct buf *out, const struct tier *t)
 {
     struct tier_row prev = {0};
 
-    buf_put_u8(out, t->whole ? TABLE_WHOLE : 0);
+    bool wide = metric_mask_high(t->metrics) != 0;
+
+    buf_put_u8(out, (uint8_t)((t->whole ? TABLE_WHOLE : 0) | (wide ? TABLE_WIDE : 0)));
     buf_put_varint(out, (uint64_t)t->bucket_ns);
     buf_put_varint(out, t->n_parts);
     for (size_t p = 0; p < t->n_parts; p++) {
@@ -119,7 +124,7 @@ void tier_value_put_rows(struct buf *out, const struct tier *t)
     }
     buf_put_varint(out, t->n_rows);
     for (size_t r = 0; r < t->n_rows; r++) {
-        put_row(out, t, &t->rows[r], &prev);
+        put_row(out, t, &t->rows[r], &prev, wide);
         prev = t->rows[r];
     }
 }
@@ -262,12 +267,16 @@ static void set_full(const struct tier *t, struct tier_row *row)
 }
 
 static bool get_row(struct cur *c, const struct tier *t, struct tier_row *row,
-                    const struct tier_row *prev)
+                    const struct tier_row *prev, bool wide)
 {
     unsigned flags = cur_u8(c);
     uint64_t part = flags & ROW_PART ? cur_varint(c) : prev->part;
 
-    row->mask = flags & ROW_MASK ? cur_u64le(c) : prev->mask;
+    row->mask = prev->mask;
+    if (flags & ROW_MASK) {
+        row->mask = cur_u64le(c);
+        row->mask |= wide ? metric_mask_make(0, cur_u64le(c)) : 0;
+    }
     if (c->bad || (flags & ~(unsigned)ROW_FLAGS) || part >= t->n_parts ||
         t->parts[part].n_buckets == 0 || ((flags & ROW_FULL) && (flags & ROW_FOLDED)) ||
         (prev->instances && !(flags & ROW_FOLDED))) {
@@ -298,18 +307,19 @@ static bool get_row(struct cur *c, const struct tier *t, struct tier_row *row,
 #define CELLS_MAX ((size_t)SEG_VALUE_MAX * 8)
 
 /* n cells of every metric in the mask. */
-static void add_cells(struct tier *t, uint64_t mask, uint64_t n)
+static void add_cells(struct tier *t, metric_mask mask, uint64_t n)
 {
     t->metrics |= mask;
-    for (; mask; mask &= mask - 1) {
-        t->n_cells[__builtin_ctzll(mask)] += (size_t)n;
+    for (struct metric_mask_walk each = metric_mask_walk(mask); metric_mask_walk_next(&each);) {
+        t->n_cells[each.id] += (size_t)n;
     }
 }
 
 /* Rows with the same mask stand side by side as a rule. */
 static enum err count_cells(struct tier *t)
 {
-    uint64_t all = 0, same = 0, mask = 0;
+    metric_mask mask = 0;
+    uint64_t all = 0, same = 0;
 
     for (size_t r = 0; r < t->n_rows; r++) {
         const struct tier_row *row = &t->rows[r];
@@ -363,7 +373,7 @@ enum err tier_value_get_rows(struct tier *out, struct tier_row **rows, struct ar
         return ERR_FULL;
     }
     for (size_t r = 0; r < n_rows; r++) {
-        if (!get_row(&c, &t, &list[r], r ? &list[r - 1] : &none)) {
+        if (!get_row(&c, &t, &list[r], r ? &list[r - 1] : &none, flags & TABLE_WIDE)) {
             return ERR_CORRUPT;
         }
     }

@@ -200,7 +200,7 @@ static enum err group_decode(struct seal_writer *w, struct group *g,
     g->t1_ns = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         struct batch *b;
-        enum err e = head_batch_decode(batches[i], w->decoder, UINT64_MAX, &b);
+        enum err e = head_batch_decode(batches[i], w->decoder, METRIC_ALL, &b);
 
         if (e && !is_lost(w, e)) {
             w->refused += e != ERR_NOMEM;

@@ -21,6 +21,7 @@
 #define PART_LEAST (BOOT_BYTES + 9u) /* bytes of a part without ticks and runs */
 #define TICK_LEAST 2u
 #define RUN_LEAST  6u
+#define ROWS_WIDE  0u /* before the number of parts, which is never 0: masks have a second half */
 
 static int64_t rows_minus(int64_t a, int64_t b)
 {
@@ -53,7 +54,19 @@ static void put_ticks(struct buf *b, const struct batch *rows)
     }
 }
 
-static void put_runs(struct buf *b, const struct batch *rows)
+static void put_masks(struct buf *b, const struct batch_run *r, size_t n, bool high)
+{
+    uint64_t before = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t mask = high ? metric_mask_high(r[i].mask) : metric_mask_low(r[i].mask);
+
+        buf_put_varint(b, mask ^ before);
+        before = mask;
+    }
+}
+
+static void put_runs(struct buf *b, const struct batch *rows, bool wide)
 {
     const struct batch_run *r = rows->runs;
     size_t n = rows->n_runs;
@@ -71,15 +84,16 @@ static void put_runs(struct buf *b, const struct batch *rows)
     for (size_t i = 0; i < n; i++) {
         buf_put_varint(b, r[i].n_ticks);
     }
-    for (size_t i = 0; i < n; i++) {
-        buf_put_varint(b, r[i].mask ^ (i ? r[i - 1].mask : 0));
+    put_masks(b, r, n, false);
+    if (wide) {
+        put_masks(b, r, n, true);
     }
     for (size_t i = 0; i < n; i++) {
         buf_put_u8(b, r[i].fresh);
     }
 }
 
-static void rows_put_part(struct buf *b, const struct window_part *p)
+static void rows_put_part(struct buf *b, const struct window_part *p, bool wide)
 {
     const struct batch_head *h = &p->rows.head;
     size_t source = h->source.n < SOURCE_MAX ? h->source.n : SOURCE_MAX;
@@ -94,17 +108,34 @@ static void rows_put_part(struct buf *b, const struct window_part *p)
     buf_put_svarint(b, p->clock.error_ns);
     buf_put_svarint(b, p->received_ns);
     put_ticks(b, &p->rows);
-    put_runs(b, &p->rows);
+    put_runs(b, &p->rows, wide);
+}
+
+/* Metrics that any run of the parts has. */
+static metric_mask metrics_in(const struct window_part *parts, size_t n)
+{
+    metric_mask metrics = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < parts[i].rows.n_runs; k++) {
+            metrics |= parts[i].rows.runs[k].mask;
+        }
+    }
+    return metrics;
 }
 
 void raw_rows_put(struct packer *p, struct buf *out, const struct host_window *hw)
 {
+    bool wide = metric_mask_high(metrics_in(hw->parts, hw->n_parts)) != 0;
     struct buf b;
 
     buf_init(&b, SEG_VALUE_MAX / 2);
+    if (wide) {
+        buf_put_varint(&b, ROWS_WIDE);
+    }
     buf_put_varint(&b, hw->n_parts);
     for (size_t i = 0; i < hw->n_parts; i++) {
-        rows_put_part(&b, &hw->parts[i]);
+        rows_put_part(&b, &hw->parts[i], wide);
     }
     if (b.bad) {
         out->bad = out->bad ? out->bad : b.bad;
@@ -169,7 +200,17 @@ static enum err get_ticks(struct batch *rows, struct arena *memory, struct cur *
     return c->bad ? ERR_CORRUPT : ERR_OK;
 }
 
-static void get_fields(struct batch_run *r, size_t n, struct cur *c)
+static void get_masks(struct batch_run *r, size_t n, struct cur *c, bool high)
+{
+    uint64_t mask = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        mask ^= cur_varint(c);
+        r[i].mask |= high ? metric_mask_make(0, mask) : mask;
+    }
+}
+
+static void get_fields(struct batch_run *r, size_t n, struct cur *c, bool wide)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t pid = cur_varint(c), last = i ? r[i - 1].id.pid : 0;
@@ -186,15 +227,16 @@ static void get_fields(struct batch_run *r, size_t n, struct cur *c)
     for (size_t i = 0; i < n; i++) {
         r[i].n_ticks = get_u32(c);
     }
-    for (size_t i = 0; i < n; i++) {
-        r[i].mask = cur_varint(c) ^ (i ? r[i - 1].mask : 0);
+    get_masks(r, n, c, false);
+    if (wide) {
+        get_masks(r, n, c, true);
     }
     for (size_t i = 0; i < n; i++) {
         r[i].fresh = cur_u8(c) != 0;
     }
 }
 
-static enum err get_runs(struct batch *rows, struct arena *memory, struct cur *c)
+static enum err get_runs(struct batch *rows, struct arena *memory, struct cur *c, bool wide)
 {
     size_t n = get_count(c, RUN_LEAST);
     struct batch_run *r;
@@ -206,7 +248,7 @@ static enum err get_runs(struct batch *rows, struct arena *memory, struct cur *c
     if (!r) {
         return arena_refused(memory, n * sizeof *r);
     }
-    get_fields(r, n, c);
+    get_fields(r, n, c, wide);
     for (size_t i = 0; i < n && !c->bad; i++) {
         c->bad = !wire_batch_run_fits(&r[i], i ? &r[i - 1] : NULL, rows->n_ticks);
     }
@@ -215,7 +257,7 @@ static enum err get_runs(struct batch *rows, struct arena *memory, struct cur *c
     return c->bad ? ERR_CORRUPT : ERR_OK;
 }
 
-static enum err rows_get_part(struct window_part *p, struct arena *memory, struct cur *c)
+static enum err rows_get_part(struct window_part *p, struct arena *memory, struct cur *c, bool wide)
 {
     struct batch_head *h = &p->rows.head;
     const uint8_t *boot = cur_bytes(c, BOOT_BYTES);
@@ -239,7 +281,7 @@ static enum err rows_get_part(struct window_part *p, struct arena *memory, struc
         return ERR_CORRUPT;
     }
     e = get_ticks(&p->rows, memory, c);
-    return e ? e : get_runs(&p->rows, memory, c);
+    return e ? e : get_runs(&p->rows, memory, c, wide);
 }
 
 enum err raw_rows_get(struct packer *p, struct arena *memory, const struct uuid *host,
@@ -249,6 +291,7 @@ enum err raw_rows_get(struct packer *p, struct arena *memory, const struct uuid 
     const uint8_t *raw;
     struct cur c;
     size_t raw_n, count;
+    bool wide;
     enum err e = pack_open(p, memory, &raw, &raw_n, bytes, n, SEG_VALUE_MAX / 2);
 
     if (e) {
@@ -256,6 +299,10 @@ enum err raw_rows_get(struct packer *p, struct arena *memory, const struct uuid 
     }
     c = cur_make(raw, raw_n);
     count = get_count(&c, PART_LEAST);
+    wide = count == ROWS_WIDE && cur_left(&c) > 0;
+    if (wide) {
+        count = get_count(&c, PART_LEAST);
+    }
     if (c.bad) {
         return ERR_CORRUPT;
     }
@@ -265,7 +312,7 @@ enum err raw_rows_get(struct packer *p, struct arena *memory, const struct uuid 
     }
     for (size_t i = 0; i < count && !e; i++) {
         list[i].rows.head.host = *host;
-        e = rows_get_part(&list[i], memory, &c);
+        e = rows_get_part(&list[i], memory, &c, wide);
     }
     if (!e && cur_left(&c) > 0) {
         e = ERR_CORRUPT;
@@ -338,10 +385,11 @@ static void column_put_part(struct writing *w, const struct batch *b, unsigned m
                             uint32_t *counts, uint64_t *values)
 {
     const int64_t *v = values_of(b, metric);
+    metric_mask bit = METRIC_BIT(metric);
     size_t n_runs = 0, n_values = 0;
 
     for (size_t i = 0; v && i < b->n_runs; i++) {
-        if (b->runs[i].mask >> metric & 1) {
+        if (b->runs[i].mask & bit) {
             counts[n_runs++] = b->runs[i].n_ticks;
             n_values += b->runs[i].n_ticks;
         }
@@ -444,13 +492,14 @@ static enum err list_counts(struct reading *r, const struct raw_part *part, unsi
     const struct batch *b = &part->part->rows;
     uint32_t *counts = arena_array(r->memory, b->n_runs, sizeof *counts);
     size_t until = part->wanted.first + part->wanted.n;
+    metric_mask bit = METRIC_BIT(metric);
 
     if (!counts) {
         return arena_refused(r->memory, b->n_runs * sizeof *counts);
     }
     r->n_runs = r->at = r->first = r->end = 0;
     for (size_t i = 0; i < b->n_runs; i++) {
-        if (b->runs[i].mask >> metric & 1) {
+        if (b->runs[i].mask & bit) {
             r->first += i < part->wanted.first;
             r->end += i < until;
             counts[r->n_runs++] = b->runs[i].n_ticks;
@@ -516,7 +565,8 @@ enum err raw_value_write(struct seg_writer *w, struct packer *p, uint32_t host, 
                          const struct host_window *hw, uint64_t *values)
 {
     struct seg_key key = {.part = SEG_PART_ROWS, .window = window, .host = host};
-    uint64_t metrics = 0, n_values = 0;
+    metric_mask metrics = 0;
+    uint64_t n_values = 0;
     struct buf out, scratch;
     enum err e;
 
@@ -533,8 +583,9 @@ enum err raw_value_write(struct seg_writer *w, struct packer *p, uint32_t host, 
         }
     }
     key.part = SEG_PART_COLUMN;
-    for (; metrics && !e; metrics &= metrics - 1) {
-        key.metric = (uint8_t)__builtin_ctzll(metrics);
+    for (struct metric_mask_walk each = metric_mask_walk(metrics);
+         !e && metric_mask_walk_next(&each);) {
+        key.metric = (uint8_t)each.id;
         buf_reset(&out);
         raw_column_put(p, &out, &scratch, hw, key.metric, &n_values);
         e = add_value(w, &key, &out);
@@ -557,7 +608,7 @@ struct piece {
 
 /* The table's value and those of the metrics, in that order, by one look-up. */
 static enum err read_pieces(struct piece *out, const struct seg *s, struct arena *memory,
-                            struct seg_key key, uint64_t metrics)
+                            struct seg_key key, metric_mask metrics)
 {
     struct seg_key keys[METRIC_COLS + 1];
     const uint8_t *p[METRIC_COLS + 1];
@@ -567,8 +618,8 @@ static enum err read_pieces(struct piece *out, const struct seg *s, struct arena
     key.part = SEG_PART_ROWS;
     keys[n++] = key;
     key.part = SEG_PART_COLUMN;
-    for (; metrics; metrics &= metrics - 1) {
-        key.metric = (uint8_t)__builtin_ctzll(metrics);
+    for (struct metric_mask_walk each = metric_mask_walk(metrics); metric_mask_walk_next(&each);) {
+        key.metric = (uint8_t)each.id;
         keys[n++] = key;
     }
     e = seg_read_many(s, memory, keys, n, p, lengths);
@@ -599,7 +650,7 @@ static enum err begin_parts(struct raw_part **out, struct arena *memory, struct 
                             size_t n, const struct raw_want *want)
 {
     struct raw_part *list = arena_array(memory, n, sizeof *list);
-    size_t columns = (size_t)__builtin_popcountll(want->metrics);
+    size_t columns = metric_mask_count(want->metrics);
 
     if (!list) {
         return arena_refused(memory, n * sizeof *list);
@@ -617,7 +668,7 @@ static enum err begin_parts(struct raw_part **out, struct arena *memory, struct 
 }
 
 /* Cuts the runs to what was wanted of them. */
-static void end_part(struct raw_part *p, uint64_t metrics)
+static void end_part(struct raw_part *p, metric_mask metrics)
 {
     struct batch *b = &p->part->rows;
     struct batch_run *runs = (struct batch_run *)b->runs + p->wanted.first; /* the arena's */
@@ -630,33 +681,18 @@ static void end_part(struct raw_part *p, uint64_t metrics)
     b->columns = p->columns;
 }
 
-/* Metrics that any run of the parts has. */
-static uint64_t metrics_in(const struct window_part *parts, size_t n)
-{
-    uint64_t metrics = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < parts[i].rows.n_runs; k++) {
-            metrics |= parts[i].rows.runs[k].mask;
-        }
-    }
-    return metrics;
-}
-
 static enum err get_columns(struct packer *p, struct arena *memory, struct raw_part *parts,
-                            size_t n, uint64_t metrics, uint64_t present,
+                            size_t n, metric_mask metrics, metric_mask present,
                             const struct piece *pieces)
 {
     enum err e = ERR_OK;
 
-    for (; metrics && !e; metrics &= metrics - 1, pieces++) {
-        unsigned metric = (unsigned)__builtin_ctzll(metrics);
-
-        if (!(present >> metric & 1)) {
-            continue;
+    for (struct metric_mask_walk each = metric_mask_walk(metrics);
+         !e && metric_mask_walk_next(&each); pieces++) {
+        if (present & METRIC_BIT(each.id)) {
+            e = pieces->p ? raw_column_get(p, memory, parts, n, each.id, pieces->p, pieces->n)
+                          : ERR_CORRUPT;
         }
-        e = pieces->p ? raw_column_get(p, memory, parts, n, metric, pieces->p, pieces->n)
-                      : ERR_CORRUPT;
     }
     return e;
 }

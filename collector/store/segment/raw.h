@@ -17,8 +17,8 @@ NODISCARD enum err raw_value_write(struct seg_writer *w, struct packer *p, uint3
 
 /* What of the rows is wanted. */
 struct raw_want {
-    uint64_t metrics; /* bits; runs' masks are cut to them */
-    bool has_pid;     /* only runs of this process; ticks are all there */
+    metric_mask metrics; /* bits; runs' masks are cut to them */
+    bool has_pid;        /* only runs of this process; ticks are all there */
     uint32_t pid;
 };
 

@@ -6,6 +6,7 @@
 #include "common/base/hash.h"
 
 #define VERSION      1u
+#define VERSION_WIDE 2u /* it has columns of page 1: older readers leave it alone */
 #define PATCH        1u /* flags */
 #define IN_HOUR      2u
 #define RECORD_MAGIC 0x5650u /* "PV" */
@@ -26,7 +27,7 @@ void seg_format_head_put(struct buf *b, const struct seg_head *h)
     size_t start = b->n;
 
     buf_put(b, head_magic, sizeof head_magic);
-    buf_put_u32le(b, VERSION);
+    buf_put_u32le(b, h->wide ? VERSION_WIDE : VERSION);
     buf_put_u8(b, s->kind);
     buf_put_u8(b, s->n_windows);
     buf_put_u8(b, (uint8_t)((s->patch ? PATCH : 0) | (s->in_hour ? IN_HOUR : 0)));
@@ -77,9 +78,10 @@ enum err seg_format_head_parse(struct seg_head *h, const uint8_t *p, size_t n)
         c.bad) {
         return ERR_CORRUPT;
     }
-    if (version != VERSION) {
+    if (version != VERSION && version != VERSION_WIDE) {
         return ERR_VERSION;
     }
+    f.wide = version == VERSION_WIDE;
     if (f.info.kind == 0 || f.info.kind >= SEG_KINDS || f.info.n_windows == 0) {
         return ERR_CORRUPT;
     }

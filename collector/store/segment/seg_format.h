@@ -1,4 +1,4 @@
-/* Segment files, format 1: kinds, keys and the bytes of header, values and footer
+/* Segment files, formats 1 and 2: kinds, keys and the bytes of header, values and footer
  * (docs/formats.md).
  *
  *   header     magic, format version, kind, window, created
@@ -88,6 +88,8 @@ struct seg_span {
 
 struct seg_head {
     struct seg_info info; /* without bytes and values */
+    bool wide;            /* format 2: it has columns of page 1 (metric_mask.h), and tables whose
+                             masks have two halves */
     uint64_t seed;
     int64_t created_ns;
     int64_t windows[SEG_WINDOWS_MAX];

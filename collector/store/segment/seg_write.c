@@ -356,6 +356,9 @@ static enum err add(struct seg_writer *w, struct seg_key key, const void *p, siz
     if (e) {
         return e;
     }
+    if (key.metric >= METRIC_PAGE && (key.part == SEG_PART_COLUMN || key.part == SEG_PART_SUM)) {
+        w->head.wide = true;
+    }
     w->entries[w->n_entries++] = (struct entry){seg_key_order(key), position(w), (uint32_t)n};
     return put_record(w, key, p, n);
 }
@@ -540,11 +543,27 @@ static enum err put_end(struct seg_writer *w, struct buf *b, struct buf *groups,
     return e;
 }
 
+/* What was written first did not know yet what would come. */
+static enum err put_head_anew(struct seg_writer *w)
+{
+    struct buf b;
+    enum err e;
+
+    buf_init(&b, SEG_HEAD_MAX);
+    seg_format_head_put(&b, &w->head);
+    e = b.bad ? b.bad : w->fio->write(w->fio->ctx, w->f, 0, b.p, b.n);
+    buf_fini(&b);
+    return e;
+}
+
 static enum err make_durable(struct seg_writer *w)
 {
     const struct fio *fio = w->fio;
     enum err e = flush(w);
 
+    if (!e && w->head.wide) {
+        e = put_head_anew(w);
+    }
     if (!e) {
         e = fio->sync(fio->ctx, w->f);
     }

@@ -30,7 +30,7 @@ struct item {
 struct plan {
     struct item *first, *last;
     size_t n_batches, n_ticks, n_runs;
-    uint64_t mask; /* of all runs */
+    metric_mask mask; /* of all runs */
     uint32_t flags;
 };
 
@@ -43,7 +43,7 @@ struct ref {
 
 /* What of it the copying needs. */
 struct piece {
-    uint64_t mask;
+    metric_mask mask;
     uint32_t batch, n_ticks;
 };
 
@@ -265,14 +265,14 @@ static const int64_t *column_of(const struct batch *b, unsigned metric)
     return NULL;
 }
 
-static void copy_pieces(int64_t *to, const struct piece *pieces, size_t n, unsigned metric,
+static void copy_pieces(int64_t *to, const struct piece *pieces, size_t n, metric_mask bit,
                         const int64_t **from)
 {
     for (size_t i = 0; i < n; i++) {
         const struct piece *piece = &pieces[i];
         size_t n_ticks = piece->n_ticks;
 
-        if (!(piece->mask >> metric & 1)) {
+        if (!(piece->mask & bit)) {
             continue;
         }
         if (n_ticks == 1) {
@@ -288,7 +288,7 @@ static void copy_pieces(int64_t *to, const struct piece *pieces, size_t n, unsig
 static enum err join_columns(struct batch *rows, struct arena *memory, const struct plan *p,
                              const struct piece *pieces)
 {
-    size_t n_columns = (size_t)__builtin_popcountll(p->mask);
+    size_t n_columns = metric_mask_count(p->mask);
     struct batch_column *columns = arena_array(memory, n_columns, sizeof *columns);
     const int64_t **from = arena_array(memory, p->n_batches, sizeof *from);
     size_t k = 0;
@@ -296,23 +296,23 @@ static enum err join_columns(struct batch *rows, struct arena *memory, const str
     if (!columns || !from) {
         return arena_refused(memory, n_columns * sizeof *columns);
     }
-    for (uint64_t left = p->mask; left; left &= left - 1) {
-        unsigned metric = (unsigned)__builtin_ctzll(left);
+    for (struct metric_mask_walk each = metric_mask_walk(p->mask); metric_mask_walk_next(&each);) {
+        metric_mask bit = METRIC_BIT(each.id);
         size_t n_values = 0, batch = 0;
         int64_t *values;
 
         for (size_t i = 0; i < rows->n_runs; i++) {
-            n_values += rows->runs[i].mask >> metric & 1 ? rows->runs[i].n_ticks : 0;
+            n_values += rows->runs[i].mask & bit ? rows->runs[i].n_ticks : 0;
         }
         for (const struct item *item = p->first; item; item = item->next) {
-            from[batch++] = column_of(item->in->batch, metric);
+            from[batch++] = column_of(item->in->batch, each.id);
         }
         values = arena_array(memory, n_values, sizeof *values);
         if (!values) {
             return arena_refused(memory, n_values * sizeof *values);
         }
-        copy_pieces(values, pieces, p->n_runs, metric, from);
-        columns[k++] = (struct batch_column){(uint8_t)metric, n_values, values};
+        copy_pieces(values, pieces, p->n_runs, bit, from);
+        columns[k++] = (struct batch_column){(uint8_t)each.id, n_values, values};
     }
     rows->columns = columns;
     rows->n_columns = k;

@@ -612,7 +612,7 @@ struct mixed {
     uint64_t random;
     int64_t truth[METRIC_COLS]; /* what the process has used so far */
     int64_t shown[METRIC_COLS];
-    uint64_t ever;
+    metric_mask ever;
 };
 
 static const unsigned mixed_columns[] = {M_KERNEL_TIME,     M_USER_TIME,       M_CONTEXT_SWITCHES,
@@ -620,9 +620,9 @@ static const unsigned mixed_columns[] = {M_KERNEL_TIME,     M_USER_TIME,       M
                                          M_DISK_READ_BYTES, M_DISK_WRITE_BYTES};
 
 /* Some columns, of now or of a moment ago: tables and records come from different moments. */
-static uint64_t draw_values(struct mixed *m, int64_t *values, unsigned kib)
+static metric_mask draw_values(struct mixed *m, int64_t *values, unsigned kib)
 {
-    uint64_t mask = 0;
+    metric_mask mask = 0;
 
     for (size_t i = 0; i < COUNT_OF(mixed_columns); i++) {
         unsigned id = mixed_columns[i];
@@ -647,10 +647,10 @@ static void use(struct mixed *m)
 static void check_shown(struct bench *b, struct mixed *m)
 {
     const struct instance *p = settled(b, 8);
-    uint64_t growing = aggregate_growing(b->agg) & p->count.mask;
+    metric_mask growing = aggregate_growing(b->agg) & p->count.mask;
 
-    for (; growing; growing &= growing - 1) {
-        unsigned id = (unsigned)__builtin_ctzll(growing);
+    for (struct metric_mask_walk each = metric_mask_walk(growing); metric_mask_walk_next(&each);) {
+        unsigned id = each.id;
 
         assert_true(p->count.values[id] >= m->shown[id]);
         m->shown[id] = p->count.values[id];

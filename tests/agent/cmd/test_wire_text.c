@@ -12,9 +12,9 @@ static const int64_t mono_ns[] = {1, 2, 3};
 
 /* Two processes; the first changes its columns at the third tick. */
 static const struct batch_run runs[] = {
-    {{8, 10}, 0, 2, METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_THREAD_COUNT), true},
-    {{8, 10}, 2, 1, METRIC_BIT(M_CPU_TIME), false},
-    {{12, 20}, 1, 2, METRIC_BIT(M_THREAD_COUNT), false},
+    {{8, 10}, 0, 2, true, METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_THREAD_COUNT)},
+    {{8, 10}, 2, 1, false, METRIC_BIT(M_CPU_TIME)},
+    {{12, 20}, 1, 2, false, METRIC_BIT(M_THREAD_COUNT)},
 };
 static const int64_t cpu_time[] = {100, 200, 300};
 static const int64_t threads[] = {1, 2, 7, 8};

@@ -22,9 +22,9 @@ const uint8_t plain_metrics[PLAIN_METRICS] = {M_CPU_TIME, M_READ_BYTES, M_WORKIN
 struct life {
     struct proc_id id;
     uint8_t boot;
-    bool fresh;    /* its first row says so */
-    uint64_t mask; /* without one metric, sometimes */
-    char name[16]; /* of the image, known when its first batch came */
+    bool fresh;       /* its first row says so */
+    metric_mask mask; /* without one metric, sometimes */
+    char name[16];    /* of the image, known when its first batch came */
     char user[16];
     unsigned first; /* tick */
     int64_t value[PLAIN_METRICS];
@@ -34,7 +34,7 @@ struct life {
 struct sample {
     uint32_t life;
     uint32_t tick;
-    uint64_t mask;
+    metric_mask mask;
     int64_t value[PLAIN_METRICS];
 };
 
@@ -412,7 +412,7 @@ struct seen {
 
 static struct seen look(const struct host *h, uint32_t life, const struct plain_ask *ask)
 {
-    uint64_t bit = METRIC_BIT(plain_metrics[ask->metric]);
+    metric_mask bit = METRIC_BIT(plain_metrics[ask->metric]);
     struct seen x = {.seen_ns = INT64_MIN};
     int64_t before = 0;
 
@@ -691,7 +691,7 @@ size_t plain_top(const struct plain *p, const struct plain_ask *ask, struct plai
 static size_t life_history(const struct host *h, unsigned number, uint32_t life,
                            const struct plain_ask *ask, struct plain_value *out)
 {
-    uint64_t bit = METRIC_BIT(plain_metrics[ask->metric]);
+    metric_mask bit = METRIC_BIT(plain_metrics[ask->metric]);
     int64_t prev = 0, slot_prev = 0; /* of the row before; of the last sample in this row */
     bool has_prev = false, fresh = false, in_row = false;
     size_t n = 0;

@@ -296,7 +296,7 @@ static enum err count_ticks(void *ctx, const struct store_block *b)
 static size_t ticks_of(size_t host, struct store_used *used)
 {
     const struct store_range range = {
-        .until_ns = INT64_MAX, .made_since_ns = INT64_MIN, .metrics = UINT64_MAX, .used = used};
+        .until_ns = INT64_MAX, .made_since_ns = INT64_MIN, .metrics = METRIC_ALL, .used = used};
     struct store_view *v;
     size_t n = 0;
 

@@ -51,7 +51,7 @@ struct day {
     struct fill *f;
     unsigned hosts, windows;
     int64_t begin_ns;
-    uint64_t metrics;
+    metric_mask metrics;
     struct packer *packer;
     struct arena memory;
     struct facts *window, *hour;                     /* per host */
@@ -261,8 +261,9 @@ static void check_tier(struct day *d, const struct seg *s, uint32_t host, uint8_
             f->exact = true;
         }
     }
-    for (uint64_t left = d->metrics; left; left &= left - 1) {
-        check_metric(d, &t, x, (unsigned)__builtin_ctzll(left));
+    for (struct metric_mask_walk each = metric_mask_walk(d->metrics);
+         metric_mask_walk_next(&each);) {
+        check_metric(d, &t, x, each.id);
     }
     d->tiers_checked++;
 }

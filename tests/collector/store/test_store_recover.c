@@ -98,7 +98,7 @@ static void tell_host(struct buf *b, const struct store_view *v, size_t i)
     const struct store_host *h = store_view_host(v, i);
     const struct store_instances all = {.since_ns = 0, .until_ns = INT64_MAX};
     const struct store_range range = {
-        .since_ns = 0, .until_ns = INT64_MAX, .made_since_ns = INT64_MIN, .metrics = UINT64_MAX};
+        .since_ns = 0, .until_ns = INT64_MAX, .made_since_ns = INT64_MIN, .metrics = METRIC_ALL};
     struct store_raw_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
 
     buf_put(b, h->boot.b, sizeof h->boot.b);
@@ -333,7 +333,7 @@ static size_t count_blocks(struct store_used *used)
     const struct store_range range = {.since_ns = 0,
                                       .until_ns = INT64_MAX,
                                       .made_since_ns = INT64_MIN,
-                                      .metrics = UINT64_MAX,
+                                      .metrics = METRIC_ALL,
                                       .used = used};
     struct store_view *v;
     size_t n = 0;

@@ -100,7 +100,7 @@ static void part_of_the_columns_is_the_same_as_in_the_whole(void **state)
     whole = wire_batch_memory(out);
     wire_batch_free(out);
     for (size_t k = 0; k <= in.n_columns; k++) { /* each alone, and none */
-        uint64_t metrics = k < in.n_columns ? METRIC_BIT(in.columns[k].metric) : 0;
+        metric_mask metrics = k < in.n_columns ? METRIC_BIT(in.columns[k].metric) : 0;
 
         assert_ok(wire_batch_decode_part(&out, metrics, b.p, b.n));
         assert_int_equal(out->n_columns, metrics != 0);

@@ -71,7 +71,7 @@ static void a_batch_over_the_limits_is_not_encoded(void **state)
         ticks[i] = i;
     }
     for (unsigned i = 0; i < RUNS; i++) {
-        many[i] = (struct batch_run){{i, 0}, 0, TICKS, METRIC_BIT(M_CPU_TIME), false};
+        many[i] = (struct batch_run){{i, 0}, 0, TICKS, false, METRIC_BIT(M_CPU_TIME)};
     }
     in.runs = many;
     in.columns = &column;

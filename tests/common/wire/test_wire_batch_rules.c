@@ -50,7 +50,8 @@ BREAKER(long_user, (m->infos[0]->has_user = 1, m->infos[0]->user = m->infos[0]->
 BREAKER(event_without_kind, m->events[0]->kind = 0)
 BREAKER(event_without_text, m->events[1]->text.len = 0)
 BREAKER(ledger_nul, m->ledger[0]->stage.data[1] = 0)
-BREAKER(unknown_metric, m->columns[1]->metric = 60)
+BREAKER(unknown_metric, m->columns[1]->metric = M_CPU_PERCENT + 20)
+BREAKER(masks_unequal, (m->runs->n_masks_high = 1, m->runs->masks_high = (uint64_t *)(void *)zeros))
 BREAKER(unknown_metric_255, m->columns[1]->metric = 255)
 
 /* Memory of the messages that are broken on purpose: they could not be released piece by piece. */
@@ -112,6 +113,7 @@ static void each_broken_rule_is_noticed(void **state)
         CASE(ledger_nul, ERR_CORRUPT),
         CASE(unknown_metric, ERR_CORRUPT), /* its mask bit has no column */
         CASE(unknown_metric_255, ERR_CORRUPT),
+        CASE(masks_unequal, ERR_CORRUPT),
     };
     struct batch in = wire_sample();
     struct buf b;
@@ -177,10 +179,13 @@ static void what_an_agent_tells_of_itself_is_of_no_process(void **state)
     buf_fini(&b);
 }
 
-static void unknown_metrics_are_left_out(void **state)
+/* The second metric of the sample becomes `unknown`. */
+static void try_unknown(unsigned unknown)
 {
+    metric_mask bit = METRIC_BIT(unknown);
     struct batch in = wire_sample(), *out;
     Procfleet__V1__Batch *m;
+    uint64_t high[8] = {0};
     struct buf b;
     uint8_t *raw, *packed;
     uint8_t frame[4096];
@@ -190,11 +195,18 @@ static void unknown_metrics_are_left_out(void **state)
     raw = wire_sample_unwrap(&n, &b);
     m = procfleet__v1__batch__unpack(NULL, n, raw);
     assert_non_null(m);
-    m->columns[1]->metric = 60;
+    m->columns[1]->metric = unknown;
+    assert_in_range(m->runs->n_masks, 1, 8);
+    assert_int_equal(m->runs->n_masks_high, 0);
     for (size_t i = 0; i < m->runs->n_masks; i++) {
         if (m->runs->masks[i] & METRIC_BIT(M_WORKING_SET_SIZE)) {
-            m->runs->masks[i] ^= METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(60);
+            m->runs->masks[i] ^= metric_mask_low(METRIC_BIT(M_WORKING_SET_SIZE) | bit);
+            high[i] = metric_mask_high(bit);
         }
+    }
+    if (metric_mask_high(bit)) {
+        m->runs->n_masks_high = m->runs->n_masks;
+        m->runs->masks_high = high;
     }
     packed = malloc(procfleet__v1__batch__get_packed_size(m));
     assert_non_null(packed);
@@ -207,10 +219,19 @@ static void unknown_metrics_are_left_out(void **state)
         assert_true(out->runs[i].mask == METRIC_BIT(M_CPU_TIME));
     }
     wire_batch_free(out);
+    m->runs->n_masks_high = 0;
+    m->runs->masks_high = NULL;
     procfleet__v1__batch__free_unpacked(m, NULL);
     free(packed);
     free(raw);
     buf_fini(&b);
+}
+
+static void unknown_metrics_are_left_out(void **state)
+{
+    assert_null(metric_by_id(63 + 64));
+    try_unknown(M_CPU_PERCENT + 20); /* no column */
+    try_unknown(63 + 64);
 }
 
 int main(void)

@@ -12,11 +12,11 @@ static const int64_t cpu[] = {100, 100, 250, 7, 8, 0, 0, INT64_MAX};
 static const int64_t working_set[] = {4096, 8192, 4096, INT64_MIN, INT64_MAX};
 
 static const struct batch_run runs[] = {
-    {{4, 0}, 0, 3, WIRE_SAMPLE_BOTH, false},
-    {{4, 10}, 0, 1, METRIC_BIT(M_CPU_TIME), false},
-    {{4, 10}, 2, 1, METRIC_BIT(M_CPU_TIME), false},
-    {{UINT32_MAX, UINT64_MAX}, 0, 1, METRIC_BIT(M_CPU_TIME), true},
-    {{UINT32_MAX, UINT64_MAX}, 1, 2, WIRE_SAMPLE_BOTH, false},
+    {{4, 0}, 0, 3, false, WIRE_SAMPLE_BOTH},
+    {{4, 10}, 0, 1, false, METRIC_BIT(M_CPU_TIME)},
+    {{4, 10}, 2, 1, false, METRIC_BIT(M_CPU_TIME)},
+    {{UINT32_MAX, UINT64_MAX}, 0, 1, true, METRIC_BIT(M_CPU_TIME)},
+    {{UINT32_MAX, UINT64_MAX}, 1, 2, false, WIRE_SAMPLE_BOTH},
 };
 
 static const struct batch_column columns[] = {

@@ -22,7 +22,7 @@ struct told {
     enum event_kind kind;
     struct proc_info info;
     char name[32];
-    uint64_t mask;
+    metric_mask mask;
     int64_t totals[METRIC_COLS];
     int64_t mono_ns;
 };

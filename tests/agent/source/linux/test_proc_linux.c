@@ -28,7 +28,7 @@ struct fact {
     enum event_kind kind;
     struct proc_info info;
     char name[64], command_line[128];
-    uint64_t totals_mask;
+    metric_mask totals_mask;
     int64_t totals[METRIC_COLS];
     int64_t mono_ns;
 };

@@ -93,7 +93,7 @@ static void every_column_stands_where_the_layout_says(void **state)
         {M_THREADS_TERMINATED, 1},
         {M_SUSPENDED_THREADS, 2},
     };
-    uint64_t mask = 0;
+    metric_mask mask = 0;
     struct buf b;
 
     make(&b, false);
@@ -149,8 +149,8 @@ static void process_0_is_idle_and_was_never_created(void **state)
 
 static void the_extension_is_read_only_where_it_fits_before_the_name(void **state)
 {
-    const uint64_t columns = METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_DISK_READ_BYTES) |
-                             METRIC_BIT(M_DISK_WRITE_BYTES);
+    const metric_mask columns = METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_DISK_READ_BYTES) |
+                                METRIC_BIT(M_DISK_WRITE_BYTES);
 
     for (int full = 0; full < 2; full++) {
         struct buf b;
@@ -334,10 +334,10 @@ static void names_are_cut_between_characters_and_mended(void **state)
 
 static void columns_a_system_does_not_fill_are_found_out(void **state)
 {
-    struct snap_row own = {.mask = UINT64_MAX};
-    uint64_t io = METRIC_BIT(M_READ_OPERATIONS) | METRIC_BIT(M_WRITE_OPERATIONS) |
-                  METRIC_BIT(M_OTHER_OPERATIONS) | METRIC_BIT(M_READ_BYTES) |
-                  METRIC_BIT(M_WRITE_BYTES);
+    struct snap_row own = {.mask = METRIC_ALL};
+    metric_mask io = METRIC_BIT(M_READ_OPERATIONS) | METRIC_BIT(M_WRITE_OPERATIONS) |
+                     METRIC_BIT(M_OTHER_OPERATIONS) | METRIC_BIT(M_READ_BYTES) |
+                     METRIC_BIT(M_WRITE_BYTES);
 
     for (size_t i = 0; i < METRIC_COLS; i++) {
         own.values[i] = 1;
@@ -351,7 +351,7 @@ static void columns_a_system_does_not_fill_are_found_out(void **state)
     own.values[M_HARD_FAULTS] = 0;
     assert_int_equal(snap_rows_unfit(&own, 8),
                      io | METRIC_BIT(M_PAGE_FAULTS) | METRIC_BIT(M_HARD_FAULTS));
-    own = (struct snap_row){.mask = UINT64_MAX};
+    own = (struct snap_row){.mask = METRIC_ALL};
     own.values[M_PRIORITY] = 8;
     assert_false(snap_rows_unfit(&own, 8) & (METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME) |
                                              METRIC_BIT(M_THREAD_COUNT)));

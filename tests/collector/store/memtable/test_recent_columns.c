@@ -23,7 +23,7 @@ static uint64_t any(uint64_t below)
 /* -- what is read is what was written -- */
 
 static void assert_same_run(const struct batch_run *got, const struct batch_run *want,
-                            uint64_t metrics)
+                            metric_mask metrics)
 {
     assert_true(proc_id_eq(got->id, want->id));
     assert_int_equal(got->first_tick, want->first_tick);
@@ -32,7 +32,8 @@ static void assert_same_run(const struct batch_run *got, const struct batch_run 
     assert_true(got->mask == (want->mask & metrics));
 }
 
-static void assert_same_columns(const struct batch *got, const struct batch *want, uint64_t metrics)
+static void assert_same_columns(const struct batch *got, const struct batch *want,
+                                metric_mask metrics)
 {
     size_t n = 0;
 
@@ -60,7 +61,7 @@ static void assert_hot(const struct batch *b)
     assert_non_null(hot);
     arena_init(&a, 64u << 20);
     for (unsigned bits = 0; bits < 8; bits++) {
-        uint64_t metrics = 0;
+        metric_mask metrics = 0;
         struct batch got;
 
         for (unsigned i = 0; i < 3; i++) {

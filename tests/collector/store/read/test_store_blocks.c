@@ -238,10 +238,10 @@ static void agrees(struct fixture *f, const struct store_range *range)
     samples_same(&all, &t.samples);
 }
 
-static uint64_t some_metrics(const struct fixture *f, uint64_t random)
+static metric_mask some_metrics(const struct fixture *f, uint64_t random)
 {
     const struct batch *b = f->made.batches[0];
-    uint64_t metrics = METRIC_BIT(b->columns[0].metric);
+    metric_mask metrics = METRIC_BIT(b->columns[0].metric);
 
     for (size_t i = 0; i < b->n_columns; i++) {
         metrics |= random >> i & 1 ? METRIC_BIT(b->columns[i].metric) : 0;
@@ -271,7 +271,7 @@ static void any_range_gives_every_sample_and_batch_once(void **state)
         agrees(&f, &(struct store_range){.since_ns = INT64_MIN,
                                          .until_ns = INT64_MAX,
                                          .made_since_ns = INT64_MIN,
-                                         .metrics = UINT64_MAX});
+                                         .metrics = METRIC_ALL});
         fixture_fini(&f);
     }
 }
@@ -292,7 +292,7 @@ static void without_metrics_sealed_rows_stay_unread(void **state)
     assert_true(used.windows[STORE_HEAD] > 0);
     free(t.samples.p);
     memset(&t, 0, sizeof t);
-    range.metrics = UINT64_MAX;
+    range.metrics = METRIC_ALL;
     range.no_rests = true;
     assert_ok(store_blocks_scan(f.view, HOST, &range, take, &t));
     assert_true(t.rows >= 4);
@@ -343,7 +343,7 @@ static void a_damaged_window_is_counted_and_left_out(void **state)
     struct store_range range = {.since_ns = INT64_MIN,
                                 .until_ns = INT64_MAX,
                                 .made_since_ns = INT64_MIN,
-                                .metrics = UINT64_MAX,
+                                .metrics = METRIC_ALL,
                                 .used = &used};
     struct taken whole = {.stop = ERR_OK}, t = {.stop = ERR_OK};
     char name[SEG_NAME_MAX], path[sizeof((struct fixture *)0)->dir + SEG_NAME_MAX + 1];
@@ -382,7 +382,7 @@ static void a_window_that_is_too_large_comes_in_pieces(void **state)
     const struct store_range range = {.since_ns = INT64_MIN,
                                       .until_ns = INT64_MAX,
                                       .made_since_ns = INT64_MIN,
-                                      .metrics = UINT64_MAX};
+                                      .metrics = METRIC_ALL};
     struct fixture f;
     size_t enough = 0;
 
@@ -442,7 +442,7 @@ static void running_out_of_memory_is_survived(void **state)
     struct store_range range = {.since_ns = INT64_MIN,
                                 .until_ns = INT64_MAX,
                                 .made_since_ns = INT64_MIN,
-                                .metrics = UINT64_MAX};
+                                .metrics = METRIC_ALL};
     struct fixture f;
     long n = 0;
     enum err e;

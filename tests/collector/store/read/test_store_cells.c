@@ -44,7 +44,8 @@ static enum err take(void *ctx, const struct store_cell_row *row)
     size_t i = 0;
 
     assert_true(row->begin_ns < row->end_ns);
-    for (uint64_t bits = row->mask; bits; bits &= bits - 1, i++) {
+    for (struct metric_mask_walk each = metric_mask_walk(row->mask); metric_mask_walk_next(&each);
+         i++) {
         int64_t step = a->step_ns ? row->begin_ns / a->step_ns : 0;
 
         if (a->n == a->cap) {
@@ -55,9 +56,9 @@ static enum err take(void *ctx, const struct store_cell_row *row)
         if (a->step_ns && !row->before) {
             assert_int_equal((row->end_ns - 1) / a->step_ns, step);
         }
-        a->list[a->n] = (struct got){
-            (unsigned)__builtin_ctzll(bits), row->id, row->before,  row->fresh, row->instances,
-            row->before ? INT64_MIN : step,  a->n,    row->cells[i]};
+        a->list[a->n] = (struct got){each.id,    row->id,        row->before,
+                                     row->fresh, row->instances, row->before ? INT64_MIN : step,
+                                     a->n,       row->cells[i]};
         a->n++;
     }
     return ERR_OK;

@@ -103,7 +103,7 @@ static enum err write_file(struct rig *r, struct seg_info *info)
     return seg_writer_finish(w, points, info, NULL);
 }
 
-static void assert_same(const struct tier *got, const struct tier *want, uint64_t metrics,
+static void assert_same(const struct tier *got, const struct tier *want, metric_mask metrics,
                         bool names)
 {
     assert_int_equal(got->metrics, want->metrics & metrics);
@@ -131,7 +131,7 @@ static void check_file(struct rig *r, const struct seg *s)
         const struct tier *want = i & 1 ? r->sums : r->fine;
         struct tier_ask ask = {
             .bucket_ns = want->bucket_ns,
-            .metrics = i & 2 ? UINT64_MAX : METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_PRIVATE_BYTES),
+            .metrics = i & 2 ? METRIC_ALL : METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_PRIVATE_BYTES),
             .names = i & 2};
         struct uuid id = id_of(i / 4);
         struct tier got;
@@ -233,7 +233,7 @@ static void out_of_memory_leaves_nothing_behind(void **state)
     e = ERR_NOMEM;
     for (long n = 0; e; n++) {
         const struct tier_ask ask = {
-            .bucket_ns = TIER_10S_NS, .metrics = UINT64_MAX, .names = true};
+            .bucket_ns = TIER_10S_NS, .metrics = METRIC_ALL, .names = true};
         struct arena fresh;
         struct tier t;
         struct seg *s = NULL;

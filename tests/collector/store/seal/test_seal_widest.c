@@ -19,7 +19,7 @@ static void widest_batch(struct rig_batch *out, struct fleetgen *g, unsigned nth
     struct batch_run *runs = mem_array(RUNS, sizeof *runs);
     int64_t *values = mem_zalloc(RUNS * sizeof *values);
     struct batch_column columns[METRICS];
-    uint64_t mask = 0;
+    metric_mask mask = 0;
     struct wire_encoder *enc;
     struct buf bytes;
     size_t n = 0;

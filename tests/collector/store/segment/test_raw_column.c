@@ -16,7 +16,8 @@ struct coded {
     struct host_window hw;
     struct packer *p;
     struct buf rows, columns[METRIC_COLS];
-    uint64_t metrics, values;
+    metric_mask metrics;
+    uint64_t values;
 };
 
 static void coded_init(struct coded *c, uint64_t seed, size_t batches)
@@ -64,7 +65,7 @@ static void coded_fini(struct coded *c)
 #define PARTS_MAX 8
 
 /* Reads the runs of one process (pid 0: all) and the metrics back. */
-static enum err read_back(struct coded *c, struct arena *memory, uint64_t metrics, uint32_t pid,
+static enum err read_back(struct coded *c, struct arena *memory, metric_mask metrics, uint32_t pid,
                           struct window_part **parts, size_t *n_parts)
 {
     struct raw_part list[PARTS_MAX];
@@ -177,7 +178,7 @@ static void one_process_and_some_metrics_are_read_alone(void **state)
     coded_init(&c, 21, 40);
     for (size_t i = 0; i < c.hw.parts[0].rows.n_runs; i++) {
         uint32_t pid = c.hw.parts[0].rows.runs[i].id.pid;
-        uint64_t metrics = i % 3 ? c.metrics & (c.metrics - 1) : METRIC_BIT(M_CPU_TIME);
+        metric_mask metrics = i % 3 ? c.metrics & (c.metrics - 1) : METRIC_BIT(M_CPU_TIME);
         struct samples before, after;
         struct window_part *parts;
         struct arena memory;
@@ -200,9 +201,9 @@ static void extreme_values_survive(void **state)
     enum { TICKS = 9000, RUNS = 3 };
     static int64_t wall[TICKS], mono[TICKS], values[TICKS + 2];
     static struct batch_run runs[RUNS] = {
-        {{1, 0}, 0, 1, METRIC_BIT(M_CPU_TIME), true},
-        {{1, 5}, 0, TICKS, METRIC_BIT(M_CPU_TIME), false},
-        {{UINT32_MAX, UINT64_MAX}, TICKS - 1, 1, METRIC_BIT(M_CPU_TIME), false},
+        {{1, 0}, 0, 1, true, METRIC_BIT(M_CPU_TIME)},
+        {{1, 5}, 0, TICKS, false, METRIC_BIT(M_CPU_TIME)},
+        {{UINT32_MAX, UINT64_MAX}, TICKS - 1, 1, false, METRIC_BIT(M_CPU_TIME)},
     };
     struct batch_column column = {M_CPU_TIME, TICKS + 2, values};
     struct window_part part = {.rows = {.n_ticks = TICKS,
@@ -284,8 +285,8 @@ static void the_bytes_are_those_of_the_format(void **state)
     struct batch_column column;
     struct raw_part list = {.wanted = {0, 2}, .columns = &column};
     static const int64_t wall[] = {1000, 1010, 1019}, mono[] = {50, 61, 70};
-    static const struct batch_run runs[] = {{{7, 6}, 0, 3, METRIC_BIT(9) | METRIC_BIT(17), true},
-                                            {{8, 5}, 1, 2, METRIC_BIT(17), false}};
+    static const struct batch_run runs[] = {{{7, 6}, 0, 3, true, METRIC_BIT(9) | METRIC_BIT(17)},
+                                            {{8, 5}, 1, 2, false, METRIC_BIT(17)}};
     static const int64_t values[] = {100, 100, 150, 200, -50};
     const struct uuid host = {{9}};
     struct host_window hw = {.n_parts = 1};
@@ -377,7 +378,7 @@ static void every_shorter_column_is_refused(void **state)
     unsigned m;
 
     coded_init(&c, 33, 6);
-    m = (unsigned)__builtin_ctzll(c.metrics);
+    m = (unsigned)__builtin_ctzll(metric_mask_low(c.metrics));
     for (size_t n = 0; n < c.columns[m].n; n++) {
         struct window_part *parts;
         struct arena room;

@@ -117,7 +117,7 @@ void samples_of_parts(struct samples *s, const struct window_part *parts, size_t
     }
 }
 
-void samples_keep(struct samples *s, uint64_t metrics, bool has_pid, uint32_t pid)
+void samples_keep(struct samples *s, metric_mask metrics, bool has_pid, uint32_t pid)
 {
     size_t n = 0;
 
@@ -173,7 +173,7 @@ void samples_same(struct samples *a, struct samples *b)
 
 void rows_sound(const struct batch *rows)
 {
-    uint64_t masks = 0, columns = 0;
+    metric_mask masks = 0, columns = 0;
 
     for (size_t i = 1; i < rows->n_ticks; i++) {
         assert_true(rows->wall_ns[i] > rows->wall_ns[i - 1]);

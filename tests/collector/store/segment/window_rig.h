@@ -38,7 +38,7 @@ struct samples {
 void samples_add(struct samples *s, const struct batch *rows);
 void samples_of_batches(struct samples *s, const struct window_batch *in, size_t n);
 void samples_of_parts(struct samples *s, const struct window_part *parts, size_t n);
-void samples_keep(struct samples *s, uint64_t metrics, bool has_pid, uint32_t pid);
+void samples_keep(struct samples *s, metric_mask metrics, bool has_pid, uint32_t pid);
 void samples_same(struct samples *a, struct samples *b); /* sorts and frees both */
 
 /* That rows are as struct batch demands. */
