@@ -84,10 +84,32 @@ static void check_procfs(struct doctor *d)
     }
 }
 
+/* Waits for disk and memory are measured where somebody asked for it. */
+static void check_delays(struct doctor *d)
+{
+    uint8_t *text;
+    size_t n;
+    bool on;
+
+    if (os_read_file(&text, &n, "/proc/sys/kernel/task_delayacct", 64)) {
+        check_result_report(d->all, "source.delays", CHECK_RESULT_SKIPPED, "",
+                            "this kernel measures no waits for disk and memory");
+        return;
+    }
+    on = n > 0 && text[0] == '1';
+    mem_free(text);
+    check_result_report(d->all, "source.delays", CHECK_RESULT_OK, "",
+                        on ? "kernel.task_delayacct is 1: io_wait_time and memory_wait_time are "
+                             "measured, of threads that began since"
+                           : "kernel.task_delayacct is 0: io_wait_time and memory_wait_time are "
+                             "absent; sysctl kernel.task_delayacct=1 turns them on");
+}
+
 void doctor_host(struct doctor *d)
 {
     check_rights(d);
     check_procfs(d);
+    check_delays(d);
     check_result_clock_sync(d->all);
 }
 

@@ -48,6 +48,9 @@ static int64_t clock_ns(clockid_t id)
 void proc_host_clocks(struct proc_host *h)
 {
     int64_t mono = clock_ns(CLOCK_MONOTONIC);
+    char on = '0';
+
+    h->delays = h->delays_fd >= 0 && pread(h->delays_fd, &on, 1, 0) == 1 && on == '1';
 
     h->mono_to_wall_ns = clock_ns(CLOCK_REALTIME) - mono;
     h->mono_to_boot_ns = clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC);
@@ -79,6 +82,7 @@ enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg
         return errmsg_set(why, from_errno(), "cannot read %s: %s; mount procfs there", proc_dir,
                           strerror(errno));
     }
+    h->delays_fd = openat(h->root, "sys/kernel/task_delayacct", O_RDONLY | O_CLOEXEC);
     h->users = mem_array(PROC_USERS_MAX, sizeof *h->users);
     if (!h->users) {
         proc_host_close(h);
@@ -97,6 +101,9 @@ void proc_host_close(struct proc_host *h)
 {
     if (h->root > 0) {
         close(h->root);
+        if (h->delays_fd >= 0) {
+            close(h->delays_fd);
+        }
     }
     h->root = 0;
     mem_free(h->users);

@@ -32,6 +32,8 @@ struct proc_host {
     int64_t mono_to_wall_ns, mono_to_boot_ns;
     size_t fds_left;       /* descriptors that may still be kept */
     bool every_file;       /* read in full whatever it shows: to measure, and to compare */
+    int delays_fd;         /* of kernel.task_delayacct; -1: this kernel has none */
+    bool delays;           /* it is on: waits for disk and memory are measured */
     bool fd_dir_has_count; /* since 6.2 the size of /proc/PID/fd is its number of entries */
     struct proc_counts counts;
     struct proc_user *users;
@@ -43,7 +45,7 @@ struct proc_host {
 NODISCARD enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg *why);
 void proc_host_close(struct proc_host *h);
 
-/* Compares the clocks anew; called once a tick. */
+/* Compares the clocks anew, and looks at what the kernel measures; called once a tick. */
 void proc_host_clocks(struct proc_host *h);
 
 /* A start in ticks as UTC, and the ticks of a monotonic moment. */

@@ -85,7 +85,7 @@ enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, struct proc
     p->id = id;
     p->phase = PROC_ALIVE;
     p->start_known = true;
-    p->stat_fd = p->status_fd = p->io_fd = p->fd_fd = p->task_fd = -1;
+    p->stat_fd = p->status_fd = p->io_fd = p->fd_fd = p->task_fd = p->sched_fd = -1;
     p->quiet.statm_fd = -1;
     p->threads_changed = true;
     p->info_version = (uint64_t)++t->added << 32 | 1;
@@ -119,6 +119,7 @@ void proc_inst_release(struct proc_table *t, struct proc_inst *p)
     proc_host_release(t->host, &p->status_fd);
     proc_host_release(t->host, &p->io_fd);
     proc_host_release(t->host, &p->fd_fd);
+    proc_host_release(t->host, &p->sched_fd);
 }
 
 void proc_inst_remove(struct proc_table *t, struct proc_inst *p)

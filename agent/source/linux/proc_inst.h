@@ -32,21 +32,22 @@ struct proc_sums {
     uint64_t peak_bytes;
     uint64_t read_chars, write_chars, disk_read, disk_write;
     uint64_t switches;
+    uint64_t ready_ns, io_wait_ns, memory_wait_ns;
 };
 
 struct proc_thread {
     uint32_t tid;
-    int stat_fd, sched_fd;   /* kept descriptors, -1 = closed */
-    struct proc_turns turns; /* run_ns in ticks where there is no schedstat */
-    uint64_t switches;
-    unsigned still; /* looks since it ran */
-    char state;     /* as in stat; 0 = not read yet */
+    int stat_fd, sched_fd;       /* kept descriptors, -1 = closed */
+    struct proc_turns turns;     /* run_ns in ticks where there is no schedstat */
+    uint64_t switches, ready_ns; /* only where nobody can be asked for their sum */
+    unsigned still;              /* looks since it ran */
+    char state;                  /* as in stat; 0 = not read yet */
     bool known, seen;
     bool ran;   /* since the last look: time on a CPU has grown, */
     bool moved; /* or it may have had a CPU since state was read */
 };
 
-#define PROC_COLUMNS 32 /* of a row, at most */
+#define PROC_COLUMNS 36 /* of a row, at most */
 
 /* What others can change of a process that does not run. Compared as bytes. */
 struct proc_marks {
@@ -99,13 +100,13 @@ struct proc_inst {
     size_t program_n, image_n, command_line_n;
 
     /* Kept descriptors. */
-    int stat_fd, status_fd, io_fd, fd_fd, task_fd;
+    int stat_fd, status_fd, io_fd, fd_fd, task_fd, sched_fd;
 
     /* Threads, when there are several. */
     struct proc_thread *threads;
     size_t n_threads, cap_threads;
     bool threads_changed;
-    uint64_t dead_switches; /* of threads that ended under observation */
+    struct proc_sums dead; /* switches and waits of threads that ended under observation */
 
     /* Last values. */
     struct proc_quiet quiet;

@@ -117,6 +117,23 @@ static void put_io_totals(const struct proc_inst *p, struct ev_proc *ev, int64_t
     }
 }
 
+/* Nothing but the records has them. */
+static void put_wait_totals(const struct proc_host *h, const struct proc_inst *p,
+                            struct ev_proc *ev, int64_t *totals)
+{
+    if (!p->by_event || p->records < p->all_threads) {
+        return;
+    }
+    if (p->sums.ready_ns > 0 || p->seen.ready_ns > 0) {
+        put_total(ev, totals, M_READY_TIME, more(p->sums.ready_ns, p->seen.ready_ns));
+    }
+    if (h->delays) {
+        put_total(ev, totals, M_IO_WAIT_TIME, more(p->sums.io_wait_ns, p->seen.io_wait_ns));
+        put_total(ev, totals, M_MEMORY_WAIT_TIME,
+                  more(p->sums.memory_wait_ns, p->seen.memory_wait_ns));
+    }
+}
+
 static void put_totals(const struct proc_host *h, const struct proc_inst *p, struct ev_proc *ev,
                        int64_t *totals)
 {
@@ -134,6 +151,7 @@ static void put_totals(const struct proc_host *h, const struct proc_inst *p, str
         put_total(ev, totals, M_PEAK_WORKING_SET, more(s.peak_bytes, p->seen.peak_bytes));
     }
     put_io_totals(p, ev, totals);
+    put_wait_totals(h, p, ev, totals);
     ev->totals = totals;
     ev->info.have |= INFO_FINAL_TOTALS;
 }
@@ -434,7 +452,13 @@ static void add_record(struct proc_inst *p, const struct proc_net_task *task)
     s->disk_read += task->disk_read;
     s->disk_write += task->disk_write;
     s->switches += task->switches;
-    p->dead_switches += task->switches;
+    s->ready_ns += task->waits.ready_ns;
+    s->io_wait_ns += task->waits.io_ns;
+    s->memory_wait_ns += task->waits.memory_ns;
+    p->dead.switches += task->switches;
+    p->dead.ready_ns += task->waits.ready_ns;
+    p->dead.io_wait_ns += task->waits.io_ns;
+    p->dead.memory_wait_ns += task->waits.memory_ns;
     p->records++;
 }
 

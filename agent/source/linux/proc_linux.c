@@ -87,11 +87,11 @@ static void drain(struct proc_linux *s)
     proc_life_due(&s->life, os_mono_ns());
 }
 
-static enum err ask_switches(void *ctx, uint32_t pid, uint64_t *switches)
+static enum err ask_sums(void *ctx, uint32_t pid, struct proc_net_task *out)
 {
     struct proc_linux *s = ctx;
 
-    return proc_sock_switches(s->sock, pid, switches);
+    return proc_sock_sums(s->sock, pid, out);
 }
 
 /* -- table -- */
@@ -409,7 +409,7 @@ static enum err open_means(struct proc_linux *s)
                  means.text);
     }
     if (s->life.records) {
-        s->switches = (struct proc_switches){s, ask_switches, proc_sock_counts_ended(s->sock)};
+        s->switches = (struct proc_switches){s, ask_sums, proc_sock_counts_ended(s->sock)};
     }
     return ERR_OK;
 }

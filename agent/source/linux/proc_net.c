@@ -175,6 +175,30 @@ static bool next_attr(struct cur *c, uint16_t *type, struct cur *value)
     return true;
 }
 
+/* From offset 9 to 72. Memory: swapping in; the rest of it stands behind the switches. */
+static void take_waits(struct proc_net_waits *w, struct cur *c)
+{
+    cur_skip(c, 7); /* niceness */
+    w->ready_known = cur_u64le(c) > 0;
+    w->ready_ns = cur_u64le(c);
+    cur_skip(c, 8);
+    w->io_ns = cur_u64le(c);
+    cur_skip(c, 8);
+    w->memory_ns = cur_u64le(c);
+    cur_skip(c, 8);
+}
+
+/* From offset 288 to 368: reclaim, thrashing, compaction. */
+static void take_more_waits(struct proc_net_waits *w, struct cur *c)
+{
+    cur_skip(c, 32);
+    w->memory_ns += cur_u64le(c);
+    cur_skip(c, 8);
+    w->memory_ns += cur_u64le(c);
+    cur_skip(c, 16);
+    w->memory_ns += cur_u64le(c);
+}
+
 static enum err take_stats(struct proc_net_task *t, struct cur c)
 {
     const uint8_t *name;
@@ -184,7 +208,7 @@ static enum err take_stats(struct proc_net_task *t, struct cur c)
     cur_skip(&c, 2);
     t->exit_status = cur_u32le(&c);
     flags = cur_u8(&c);
-    cur_skip(&c, 63); /* niceness, delays: to offset 72 */
+    take_waits(&t->waits, &c);
     t->run_ns = cur_u64le(&c);
     name = cur_bytes(&c, sizeof t->name);
     cur_skip(&c, 8); /* scheduling class */
@@ -211,7 +235,7 @@ static enum err take_stats(struct proc_net_task *t, struct cur c)
     if (!c.bad && t->version < PROC_NET_EXIT_VERSION) {
         return ERR_VERSION;
     }
-    cur_skip(&c, 368 - 288);
+    take_more_waits(&t->waits, &c);
     t->pid = cur_u32le(&c);
     if (c.bad) {
         return ERR_CORRUPT;

@@ -56,6 +56,13 @@ extern const struct sock_fprog proc_net_bell;
 
 #define PROC_NET_EXIT_VERSION 12 /* the first that names the process of a thread */
 
+/* What threads waited for. */
+struct proc_net_waits {
+    bool ready_known; /* the kernel keeps it (CONFIG_SCHED_INFO) */
+    uint64_t ready_ns;
+    uint64_t io_ns, memory_ns; /* 0 while kernel.task_delayacct is */
+};
+
 /* What one thread used from its first to its last moment. */
 struct proc_net_task {
     uint16_t version;
@@ -73,6 +80,7 @@ struct proc_net_task {
     uint64_t read_chars, write_chars; /* rounded down to KiB by the kernel */
     uint64_t disk_read, disk_write;   /* likewise */
     uint64_t switches;                /* voluntary + nonvoluntary */
+    struct proc_net_waits waits;
 };
 
 /* What became of a record that was offered. */

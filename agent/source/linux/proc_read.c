@@ -152,7 +152,8 @@ static void end_threads(struct proc_table *t, struct proc_inst *p)
 {
     for (size_t i = 0; i < p->n_threads; i++) {
         if (p->threads[i].tid != p->id.pid) {
-            p->dead_switches += p->threads[i].switches;
+            p->dead.switches += p->threads[i].switches;
+            p->dead.ready_ns += p->threads[i].ready_ns;
         }
     }
     proc_inst_drop_threads(t, p);
@@ -170,7 +171,8 @@ static void sweep(struct proc_table *t, struct proc_inst *p)
             p->threads[kept++] = *th;
             continue;
         }
-        p->dead_switches += th->switches;
+        p->dead.switches += th->switches;
+        p->dead.ready_ns += th->ready_ns;
         proc_host_release(t->host, &th->stat_fd);
         proc_host_release(t->host, &th->sched_fd);
     }
@@ -296,6 +298,7 @@ static bool read_thread(struct proc_table *t, struct proc_inst *p, struct proc_t
             err_ignore(read_switches(t, p, th));
         }
     }
+    th->ready_ns = switches && looked ? th->turns.ready_ns : 0;
     count_state(row, th->state);
     if (th->state == 'R' || th->ran) {
         row->values[M_ACTIVE_THREADS]++;
@@ -303,10 +306,47 @@ static bool read_thread(struct proc_table *t, struct proc_inst *p, struct proc_t
     return true;
 }
 
+static void put(struct snap_row *row, unsigned id, int64_t v)
+{
+    row->values[id] = v;
+    row->mask |= METRIC_BIT(id);
+}
+
+static int64_t clamp(uint64_t v)
+{
+    return v > INT64_MAX ? INT64_MAX : (int64_t)v;
+}
+
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Counters that may not step back when a thread ends just now. */
+static void put_ready(struct proc_inst *p, struct snap_row *row, bool known, uint64_t ready_ns)
+{
+    if (known) {
+        p->seen.ready_ns = more(p->seen.ready_ns, ready_ns);
+        put(row, M_READY_TIME, clamp(p->seen.ready_ns));
+    }
+}
+
+static void put_waits(struct proc_inst *p, const struct proc_switches *sw, struct snap_row *row,
+                      const struct proc_net_waits *w)
+{
+    uint64_t io_ns = w->io_ns + (sw->with_ended ? 0 : p->dead.io_wait_ns);
+    uint64_t memory_ns = w->memory_ns + (sw->with_ended ? 0 : p->dead.memory_wait_ns);
+
+    p->seen.io_wait_ns = more(p->seen.io_wait_ns, io_ns);
+    p->seen.memory_wait_ns = more(p->seen.memory_wait_ns, memory_ns);
+    put(row, M_IO_WAIT_TIME, clamp(p->seen.io_wait_ns));
+    put(row, M_MEMORY_WAIT_TIME, clamp(p->seen.memory_wait_ns));
+}
+
 static enum err read_threads(struct proc_table *t, struct proc_inst *p, struct snap_row *row,
                              bool switches)
 {
-    uint64_t sum = 0;
+    uint64_t sum = 0, ready_ns = 0;
 
     if (p->threads_changed || switches) {
         enum err e = list_threads(t, p);
@@ -323,13 +363,15 @@ static enum err read_threads(struct proc_table *t, struct proc_inst *p, struct s
             p->threads_changed = true;
         }
         sum += p->threads[i].switches;
+        ready_ns += p->threads[i].ready_ns;
     }
     if (p->sampled) {
         row->mask |= METRIC_BIT(M_ACTIVE_THREADS);
     }
     if (switches) {
-        row->values[M_CONTEXT_SWITCHES] = (int64_t)(sum + p->dead_switches);
+        row->values[M_CONTEXT_SWITCHES] = (int64_t)(sum + p->dead.switches);
         row->mask |= METRIC_BIT(M_CONTEXT_SWITCHES);
+        put_ready(p, row, ready_ns > 0, ready_ns + p->dead.ready_ns);
     }
     return ERR_OK;
 }
@@ -450,22 +492,6 @@ static void keep_row(struct proc_inst *p, uint32_t threads, const struct snap_ro
 }
 
 /* -- all of a process -- */
-
-static void put(struct snap_row *row, unsigned id, int64_t v)
-{
-    row->values[id] = v;
-    row->mask |= METRIC_BIT(id);
-}
-
-static int64_t clamp(uint64_t v)
-{
-    return v > INT64_MAX ? INT64_MAX : (int64_t)v;
-}
-
-static uint64_t more(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Whether nothing runs in it any more. */
 static bool has_ended(const struct proc_stat *st)
@@ -684,6 +710,25 @@ static void put_io_priority(struct proc_inst *p, struct snap_row *row)
     }
 }
 
+/* Of a process with one thread, the answer of its schedstat; waits for disk and memory must be asked
+ * for. */
+static void put_single_waits(struct proc_table *t, struct proc_inst *p,
+                             const struct proc_switches *sw, struct snap_row *row)
+{
+    struct proc_turns turns;
+    struct proc_net_task sums;
+    char buf[128];
+    size_t n;
+
+    if (read_own_file(t, p, &p->sched_fd, "schedstat", buf, sizeof buf, &n) == ERR_OK &&
+        proc_text_schedstat(&turns, buf, n) == ERR_OK) {
+        put_ready(p, row, turns.turns > 0, turns.ready_ns + p->dead.ready_ns);
+    }
+    if (t->host->delays && sw->ask && sw->ask(sw->ctx, p->id.pid, &sums) == ERR_OK) {
+        put_waits(p, sw, row, &sums.waits);
+    }
+}
+
 /* A process of one thread: its own files say everything. */
 static void put_single(struct proc_table *t, struct proc_inst *p, const struct proc_stat *st,
                        const struct proc_status *status, struct snap_row *row, uint64_t run_before)
@@ -697,7 +742,7 @@ static void put_single(struct proc_table *t, struct proc_inst *p, const struct p
     begin_states(row);
     count_state(row, st->state);
     if (status->have & STATUS_SWITCHES) {
-        p->seen.switches = more(p->seen.switches, status->switches + p->dead_switches);
+        p->seen.switches = more(p->seen.switches, status->switches + p->dead.switches);
         put(row, M_CONTEXT_SWITCHES, clamp(p->seen.switches));
     }
     if (p->sampled) {
@@ -710,7 +755,7 @@ static enum err put_threads(struct proc_table *t, struct proc_inst *p,
                             const struct proc_switches *sw, const struct proc_stat *st,
                             struct snap_row *row)
 {
-    uint64_t switches;
+    struct proc_net_task sums;
     enum err e;
 
     if (st->threads != p->n_threads) {
@@ -720,11 +765,16 @@ static enum err put_threads(struct proc_table *t, struct proc_inst *p,
     if (e == ERR_NOTFOUND || e == ERR_NOMEM) {
         return e;
     }
-    if (sw->ask && sw->ask(sw->ctx, p->id.pid, &switches) == ERR_OK) {
-        switches += sw->with_ended ? 0 : p->dead_switches;
+    if (sw->ask && sw->ask(sw->ctx, p->id.pid, &sums) == ERR_OK) {
+        sums.switches += sw->with_ended ? 0 : p->dead.switches;
         /* A thread that ends just now may be in neither part. */
-        p->seen.switches = more(p->seen.switches, switches);
+        p->seen.switches = more(p->seen.switches, sums.switches);
         put(row, M_CONTEXT_SWITCHES, clamp(p->seen.switches));
+        put_ready(p, row, sums.waits.ready_known,
+                  sums.waits.ready_ns + (sw->with_ended ? 0 : p->dead.ready_ns));
+        if (t->host->delays) {
+            put_waits(p, sw, row, &sums.waits);
+        }
     }
     return ERR_OK;
 }
@@ -779,6 +829,7 @@ static enum err read_full(struct proc_table *t, struct proc_inst *p, const struc
     put_io_priority(p, row);
     if (st.threads <= 1) {
         put_single(t, p, &st, &status, row, run_before);
+        put_single_waits(t, p, sw, row);
     } else {
         e = put_threads(t, p, sw, &st, row);
         if (e) {

@@ -4,17 +4,18 @@
 #define PROCFLEET_AGENT_SOURCE_LINUX_PROC_READ_H
 
 #include "agent/source/linux/proc_inst.h"
+#include "agent/source/linux/proc_net.h"
 #include "agent/source/source.h"
 
 #define PROC_QUIET_ROWS    300 /* repeated rows; the one after them is read in full */
 #define PROC_QUIET_OTHERS  4   /* priority, CPUs and I/O priority are compared in each fourth */
 #define PROC_QUIET_RELEASE 10  /* after so many, descriptors of the other files are closed */
 
-/* Where the switches of a process with several threads come from: asks the kernel for the sum over
- * its living threads (and, on some kernels, ended ones). */
+/* Where the switches and waits of a process with several threads come from: asks the kernel for the
+ * sum over its living threads (and, on some kernels, ended ones). */
 struct proc_switches {
     void *ctx;
-    enum err (*ask)(void *ctx, uint32_t pid, uint64_t *switches); /* NULL: read every thread */
+    enum err (*ask)(void *ctx, uint32_t pid, struct proc_net_task *out); /* NULL: read every one */
     bool with_ended; /* the answer includes ended threads */
 };
 

@@ -255,7 +255,7 @@ static void trial_thread(void *arg)
 static enum err try_ended(struct proc_sock *s)
 {
     struct trial tr = {{-1, -1}, {-1, -1}};
-    uint64_t alive = 0, ended = 0;
+    struct proc_net_task alive, ended;
     struct os_thread *th = NULL;
     enum err e = ERR_IO;
     char c = 0;
@@ -269,13 +269,13 @@ static enum err try_ended(struct proc_sock *s)
     }
     while (read(tr.waited[0], &c, 1) < 0 && errno == EINTR) {
     }
-    e = proc_sock_switches(s, (uint32_t)getpid(), &alive);
+    e = proc_sock_sums(s, (uint32_t)getpid(), &alive);
     close_fd(&tr.go[1]); /* end of file lets it go */
     os_thread_join(th);
     if (!e) {
-        e = proc_sock_switches(s, (uint32_t)getpid(), &ended);
+        e = proc_sock_sums(s, (uint32_t)getpid(), &ended);
     }
-    s->counts_ended = !e && ended + TRIAL_WAITS / 2 > alive;
+    s->counts_ended = !e && ended.switches + TRIAL_WAITS / 2 > alive.switches;
 out:
     close_fd(&tr.waited[0]);
     close_fd(&tr.waited[1]);
@@ -523,16 +523,11 @@ void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uin
     }
 }
 
-enum err proc_sock_switches(struct proc_sock *s, uint32_t pid, uint64_t *switches)
+enum err proc_sock_sums(struct proc_sock *s, uint32_t pid, struct proc_net_task *out)
 {
-    struct proc_net_task task;
-    enum err e = query_group(s, pid, &task);
+    enum err e = query_group(s, pid, out);
 
-    if (e) {
-        return e == ERR_NOTFOUND ? e : ERR_IO;
-    }
-    *switches = task.switches;
-    return ERR_OK;
+    return e == ERR_OK || e == ERR_NOTFOUND ? e : ERR_IO;
 }
 
 bool proc_sock_counts_ended(const struct proc_sock *s)

@@ -36,8 +36,9 @@ struct proc_sock_sink {
 void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uint64_t *lost,
                      uint64_t *damaged);
 
-/* Context switches of a process over its living threads. Errors: ERR_NOTFOUND, ERR_IO */
-NODISCARD enum err proc_sock_switches(struct proc_sock *s, uint32_t pid, uint64_t *switches);
+/* Switches and waits of a process over its living threads: of the others nothing means anything.
+ * Errors: ERR_NOTFOUND, ERR_IO */
+NODISCARD enum err proc_sock_sums(struct proc_sock *s, uint32_t pid, struct proc_net_task *out);
 
 /* Whether these include ended threads: differs between kernels, found out by trying. */
 bool proc_sock_counts_ended(const struct proc_sock *s);

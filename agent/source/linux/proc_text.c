@@ -313,7 +313,7 @@ enum err proc_text_schedstat(struct proc_turns *out, const char *p, size_t n)
     struct proc_turns v;
 
     v.run_ns = scan_u64(&s);
-    scan_skip(&s, 1); /* time it waited for one */
+    v.ready_ns = scan_u64(&s);
     v.turns = scan_u64(&s);
     if (s.bad || s.p == s.end) {
         return ERR_CORRUPT;

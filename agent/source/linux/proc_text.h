@@ -59,10 +59,10 @@ struct proc_io {
 };
 NODISCARD enum err proc_text_io(struct proc_io *out, const char *p, size_t n);
 
-/* /proc/PID/schedstat, of one thread: time on a CPU, and how often it got one. Both are 0 where
- * the kernel does not keep them. */
+/* /proc/PID/schedstat, of one thread: time on a CPU, time ready and waiting for one, and how often
+ * it got one. All are 0 where the kernel does not keep them. */
 struct proc_turns {
-    uint64_t run_ns, turns;
+    uint64_t run_ns, ready_ns, turns;
 };
 NODISCARD enum err proc_text_schedstat(struct proc_turns *out, const char *p, size_t n);
 

@@ -115,7 +115,8 @@ static enum proc_took offer_record(struct world *w, uint32_t pid, uint32_t tid, 
                                        .write_chars = 20,
                                        .disk_read = 1,
                                        .disk_write = 2,
-                                       .switches = 7};
+                                       .switches = 7,
+                                       .waits = {true, 40, 50, 60}};
 
     return proc_life_task(&w->life, &task, final);
 }
@@ -155,6 +156,7 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
     assert_int_equal(stop->totals[M_READ_BYTES], 10);
     assert_int_equal(stop->totals[M_WRITE_BYTES], 20);
     assert_int_equal(stop->totals[M_CONTEXT_SWITCHES], 7);
+    assert_int_equal(stop->totals[M_READY_TIME], 40);
     /* Its own files were gone, and records do not count operations. */
     assert_false(stop->mask & METRIC_BIT(M_WRITE_OPERATIONS));
     assert_int_equal(it.table.n, 0);

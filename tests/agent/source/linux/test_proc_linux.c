@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -506,7 +507,7 @@ static bool row_came(const struct watch *w, const void *arg)
 }
 
 /* Every column Linux has, in a process of one thread and in one of several (this one). */
-static const uint64_t every_column =
+static const metric_mask every_column =
     METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME) |
     METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_PRIORITY) | METRIC_BIT(M_AFFINITY_MASK) |
     METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_PRIVATE_BYTES) | METRIC_BIT(M_VIRTUAL_BYTES) |
@@ -517,7 +518,10 @@ static const uint64_t every_column =
     METRIC_BIT(M_PEAK_HANDLE_COUNT) | METRIC_BIT(M_THREADS_RUNNING) |
     METRIC_BIT(M_THREADS_WAITING) | METRIC_BIT(M_THREADS_DISK_WAIT) |
     METRIC_BIT(M_THREADS_STOPPED) | METRIC_BIT(M_THREADS_TERMINATED) | METRIC_BIT(M_THREADS_IDLE) |
-    METRIC_BIT(M_DISK_READ_BYTES) | METRIC_BIT(M_DISK_WRITE_BYTES);
+    METRIC_BIT(M_DISK_READ_BYTES) | METRIC_BIT(M_DISK_WRITE_BYTES) | METRIC_BIT(M_READY_TIME);
+
+/* There while kernel.task_delayacct is 1, and the agent may ask. */
+static const metric_mask delays = METRIC_BIT(M_IO_WAIT_TIME) | METRIC_BIT(M_MEMORY_WAIT_TIME);
 
 static void check_row_of_waiting_process(bool events)
 {
@@ -541,7 +545,7 @@ static void check_row_of_waiting_process(bool events)
     finish(&w);
     assert_string_equal(w.row_name, "burn");
     assert_true((w.row.mask & every_column) == every_column);
-    assert_true((w.row.mask & ~every_column) == 0);
+    assert_true((w.row.mask & ~(every_column | delays)) == 0);
     assert_int_equal(w.row.values[M_WRITE_BYTES], 10485760 + 1);
     assert_int_equal(w.row.values[M_WRITE_OPERATIONS], 256 + 1);
     assert_int_equal(w.row.values[M_THREAD_COUNT], 1);
@@ -589,6 +593,103 @@ static void a_process_of_several_threads_has_every_column(void **state)
         assert_int_equal(getrusage(RUSAGE_SELF, &ru), 0);
         assert_true(w.row.values[M_CONTEXT_SWITCHES] > 0);
         assert_true(w.row.values[M_CONTEXT_SWITCHES] <= ru.ru_nvcsw + ru.ru_nivcsw);
+        end(&w);
+    }
+}
+
+/* Of all threads of this process, as the kernel has it. */
+static int64_t own_ready_ns(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    int64_t sum = 0;
+
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        char path[320];
+        long long run, ready;
+        FILE *f;
+
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", e->d_name);
+        f = e->d_name[0] != '.' ? fopen(path, "re") : NULL;
+        if (f) {
+            assert_int_equal(fscanf(f, "%lld %lld", &run, &ready), 2);
+            fclose(f);
+            sum += ready;
+        }
+    }
+    closedir(d);
+    return sum;
+}
+
+static atomic_bool rivals_done;
+static atomic_uint rivals_spun;
+
+/* For a third of a second one of those that want the same CPU; then asleep until all is over. */
+static void rival(void *arg)
+{
+    int64_t end_ns = os_mono_ns() + CLK_S / 3;
+
+    (void)sched_setaffinity(0, sizeof(cpu_set_t), arg);
+    while (os_mono_ns() < end_ns) {
+    }
+    atomic_fetch_add(&rivals_spun, 1);
+    while (!atomic_load(&rivals_done)) {
+        os_sleep_ns(10 * CLK_MS);
+    }
+}
+
+/* The row's value; own threads' sum before it and after. */
+static int64_t shown_ready_ns(struct watch *w, int64_t *before_ns, int64_t *after_ns)
+{
+    uint64_t tables;
+    int64_t shown_ns;
+
+    *before_ns = own_ready_ns();
+    os_mutex_lock(w->lock);
+    w->wanted_pid = (uint32_t)getpid();
+    tables = w->tables + 1;
+    os_mutex_unlock(w->lock);
+    wait_for(w, row_came, &tables);
+    os_mutex_lock(w->lock);
+    shown_ns = w->row.values[M_READY_TIME];
+    os_mutex_unlock(w->lock);
+    *after_ns = own_ready_ns();
+    return shown_ns;
+}
+
+/* Its growth: what threads had that ended before is in it on some kernels only. */
+static void ready_time_is_that_of_its_threads(void **state)
+{
+    enum { RIVALS = 3 };
+    struct os_thread *threads[RIVALS];
+    cpu_set_t same;
+
+    CPU_ZERO(&same);
+    CPU_SET((size_t)sched_getcpu(), &same);
+    for (int events = 0; events < 2; events++) {
+        int64_t before[2], shown[2], after[2], least, most;
+        struct watch w;
+
+        begin(&w, events, CLK_S / 20);
+        shown[0] = shown_ready_ns(&w, &before[0], &after[0]);
+        atomic_store(&rivals_done, false);
+        atomic_store(&rivals_spun, 0);
+        for (size_t i = 0; i < RIVALS; i++) {
+            assert_ok(os_thread_start(&threads[i], "rival", rival, &same));
+        }
+        while (atomic_load(&rivals_spun) < RIVALS) {
+            os_sleep_ns(10 * CLK_MS);
+        }
+        shown[1] = shown_ready_ns(&w, &before[1], &after[1]);
+        least = before[1] - after[0];
+        most = after[1] - before[0];
+        assert_true(least > CLK_S / 10); /* there was something to wait for */
+        assert_in_range(shown[1] - shown[0], least - least / 100, most + most / 100);
+        finish(&w);
+        atomic_store(&rivals_done, true);
+        for (size_t i = 0; i < RIVALS; i++) {
+            os_thread_join(threads[i]);
+        }
         end(&w);
     }
 }
@@ -732,6 +833,7 @@ int main(void)
         cmocka_unit_test(a_living_process_has_every_column),
         cmocka_unit_test(without_events_a_table_still_has_every_column),
         cmocka_unit_test(a_process_of_several_threads_has_every_column),
+        cmocka_unit_test(ready_time_is_that_of_its_threads),
         cmocka_unit_test_teardown(
             a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_called, tear_down),
         cmocka_unit_test_teardown(after_a_chain_of_execs_the_last_program_names_the_process,

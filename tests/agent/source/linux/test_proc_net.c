@@ -216,6 +216,13 @@ static const struct taskstats record = {.version = 13,
                                         .write_bytes = 8192,
                                         .nvcsw = 30,
                                         .nivcsw = 4,
+                                        .cpu_count = 34,
+                                        .cpu_delay_total = 58000001,
+                                        .blkio_delay_total = 500,
+                                        .swapin_delay_total = 1000,
+                                        .freepages_delay_total = 200,
+                                        .thrashing_delay_total = 30,
+                                        .compact_delay_total = 4,
                                         .ac_tgid = 100};
 
 static enum err decode_task(const struct packet *k, struct proc_net_task *t)
@@ -246,6 +253,10 @@ static void the_record_of_an_ended_thread_is_understood(void **state)
         assert_int_equal(t.parent_pid, 99);
         assert_int_equal(t.uid, 1000);
         assert_int_equal(t.exit_status, 7 << 8);
+        assert_true(t.waits.ready_known);
+        assert_int_equal(t.waits.ready_ns, 58000001);
+        assert_int_equal(t.waits.io_ns, 500);
+        assert_int_equal(t.waits.memory_ns, 1234);
         assert_int_equal(t.name_n, 4);
         assert_memory_equal(t.name, "burn", 4);
         assert_int_equal(t.run_ns, 2000000001);

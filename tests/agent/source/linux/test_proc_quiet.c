@@ -301,7 +301,7 @@ static void after_many_quiet_rows_few_descriptors_are_kept_and_one_row_is_read_i
     read_quiet(&it, &row);
     tell(&it.child, 'm');
     read_row(&it, &row);
-    assert_int_equal(it.host.fds_left, before - 5);
+    assert_int_equal(it.host.fds_left, before - 6);
     read_quiet(&it, &row);
     while (it.p->quiet.rows < PROC_QUIET_RELEASE) {
         read_quiet(&it, &row);

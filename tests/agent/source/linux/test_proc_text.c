@@ -208,6 +208,7 @@ static void schedstat_says_how_long_and_how_often(void **state)
 
     assert_ok(proc_text_schedstat(&turns, "1234567 89 10\n", 14));
     assert_int_equal(turns.run_ns, 1234567);
+    assert_int_equal(turns.ready_ns, 89);
     assert_int_equal(turns.turns, 10);
     for (size_t n = 0; n < 14; n++) { /* without the byte behind it a number may be cut */
         assert_err(proc_text_schedstat(&turns, "1234567 89 10\n", n), ERR_CORRUPT);
