@@ -68,6 +68,21 @@ struct cli {
         "until", 0, "TIME", "up to then; as since", 0                         \
     }
 
+/* Of commands that take a METRIC, for --help. */
+#define CLI_ABSENT                                                                                 \
+    "What a host cannot tell is absent, never 0:\n"                                                \
+    "  Linux       tcp_*, udp_*, file_*, virtual_*, registry_operations, system_calls, "           \
+    "wait_time,\n"                                                                                 \
+    "              interrupt_time, disk_reads, disk_writes, disk_time, hard_fault_bytes,\n"        \
+    "              image_loads, threads_started: no source but eBPF has them for a process;\n"     \
+    "              io_wait_time, memory_wait_time: unless kernel.task_delayacct is 1;\n"           \
+    "              clr.*, private_working_set, cpu_cycles, pools, GDI and USER objects: "          \
+    "Windows'\n"                                                                                   \
+    "  Windows     io_wait_time, memory_wait_time: it measures no such time; what events count,\n" \
+    "              while the level or the settings etw. leave these events off\n"                  \
+    "  recordings  kernel_time, user_time: no record has them; what events count, where the\n"     \
+    "              file has none of these events; sizes of memory, until its last second\n"
+
 #define CLI_OPTS_PROCESS                                 \
     {"pid", 'p', "PID", "only this process id", 0},      \
     {                                                    \

@@ -42,7 +42,8 @@ static const struct opt_command usage = {
                 "  procfleet history --group-by fleet -m cpu_percent --buckets 300 --format csv\n"
                 "\n"
                 "Counters show their growth since the row before of the same process, gauges their "
-                "value.\n",
+                "value.\n"
+                "\n" CLI_ABSENT,
 };
 
 static enum err read_step(struct cli *c, struct wire_query *q, struct errmsg *why)

@@ -40,7 +40,8 @@ static const struct opt_command usage = {
                 "Without a time range it is the last 15 minutes of each host's data. Counters show "
                 "what was "
                 "used in the range,\n"
-                "gauges their last value. docs/cli.md says what each metric is.\n",
+                "gauges their last value. docs/cli.md says what each metric is.\n"
+                "\n" CLI_ABSENT,
 };
 
 static const uint8_t shown[] = {M_CPU_TIME,     M_CPU_PERCENT, M_WORKING_SET_SIZE,

@@ -17,7 +17,7 @@
 #include "common/model/model.h"
 
 #define TABLE_ROWS    4096
-#define TABLE_COLUMNS 96
+#define TABLE_COLUMNS 128
 
 /* JSONL is JSON with one object a line. */
 enum table_format { TABLE_AS_TABLE, TABLE_AS_JSON, TABLE_AS_CSV, TABLE_AS_JSONL };

@@ -89,6 +89,9 @@ def renamed(fleet):
         return [rows.get(pid) for pid in pids]
 
     fleet.wait_for("both to be named by their programs", lambda: names() == [me(), "sleep"])
+    rows = fleet.ask("top", "--host", "live", "--by", "ready_time", expect=None)
+    ensure("who waited for a CPU is known", rows and rows[0].get("ready_time", 0) > 0, rows[:2])
+    ensure("what Linux cannot tell is absent", not any("tcp_recv_bytes" in r for r in fleet.ask("ps", "--all", "--host", "live", expect=None)))
     groups = {r["name"] for r in fleet.ask("top", "--host", "live", "--group-by", "image", "-n", "1000", expect=None)}
     ensure("groups are programs, not threads", me() in groups and "MergeMutate" not in groups, sorted(groups))
 
