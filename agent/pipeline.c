@@ -353,6 +353,10 @@ static void monitor_on_fact(void *ctx, const struct event *ev)
         monitor_on_source(m, ev);
         return;
     }
+    if (ev->kind == EV_GROUPS) { /* of the source itself, too */
+        aggregate_groups(m->aggregate, ev->u.groups);
+        return;
+    }
     m->facts++;
     monitor_take_event(m, ev);
 }

@@ -10,11 +10,12 @@ struct aggregate {
     struct sched *sched;
     struct irpmap *irps;
     struct clr *clr;
-    bool disk_seen;
     bool threads_told, images_told; /* by classic records */
     bool disk_told, file_told, net_told, registry_told;
-    int64_t interval_ns; /* of CPU samples; 0 = not known yet */
-    metric_mask growing; /* columns that never go back: counters, and peaks */
+    bool groups_told;             /* which groups are recorded is known, */
+    uint32_t groups, groups_ever; /* else which have been seen; and those that once were */
+    int64_t interval_ns;          /* of CPU samples; 0 = not known yet */
+    metric_mask growing;          /* columns that never go back: counters, and peaks */
     struct aggregate_stats stats;
     struct counters unattributed;
 };
@@ -96,6 +97,55 @@ static void set_gauge(struct instance *p, unsigned id, int64_t value)
     p->count.mask |= METRIC_BIT(id);
     p->count.values[id] = value;
 }
+
+/* Columns that events feed: the tally (or two of them), and the groups that must be recorded. */
+static const struct lift {
+    uint8_t metric, tally, second; /* second: the same as tally where there is none */
+    uint32_t groups;
+} lifts[] = {
+#define LIFT(metric, tally, groups)                            \
+    {                                                          \
+        M_##metric, COUNTERS_##tally, COUNTERS_##tally, groups \
+    }
+    LIFT(TCP_SEND_BYTES, TCP_SEND, EVENT_GROUP_NET),
+    LIFT(TCP_RECV_BYTES, TCP_RECV, EVENT_GROUP_NET),
+    LIFT(UDP_SEND_BYTES, UDP_SEND, EVENT_GROUP_NET),
+    LIFT(UDP_RECV_BYTES, UDP_RECV, EVENT_GROUP_NET),
+    LIFT(TCP_RETRANSMITS, TCP_RETRANSMITS, EVENT_GROUP_NET),
+    LIFT(TCP_CONNECTS, TCP_CONNECTS, EVENT_GROUP_NET),
+    LIFT(CONTEXT_SWITCHES, SWITCHES_IN, EVENT_GROUP_SWITCH),
+    LIFT(READY_TIME, READY, EVENT_GROUP_SWITCH | EVENT_GROUP_READY),
+    LIFT(WAIT_TIME, WAIT, EVENT_GROUP_SWITCH | EVENT_GROUP_READY),
+    {M_INTERRUPT_TIME, COUNTERS_DPC, COUNTERS_ISR, EVENT_GROUP_SWITCH | EVENT_GROUP_INTERRUPT},
+    LIFT(SYSTEM_CALLS, SYSCALLS, EVENT_GROUP_SWITCH | EVENT_GROUP_SYSCALL),
+    LIFT(HARD_FAULTS, HARD_FAULTS, EVENT_GROUP_FAULT),
+    LIFT(HARD_FAULT_BYTES, HARD_FAULT_BYTES, EVENT_GROUP_FAULT),
+    LIFT(VIRTUAL_ALLOC_BYTES, VIRTUAL_ALLOC, EVENT_GROUP_VIRTUAL),
+    LIFT(VIRTUAL_FREE_BYTES, VIRTUAL_FREE, EVENT_GROUP_VIRTUAL),
+    LIFT(DISK_READ_BYTES, DISK_READ_BYTES, EVENT_GROUP_DISK),
+    LIFT(DISK_WRITE_BYTES, DISK_WRITE_BYTES, EVENT_GROUP_DISK),
+    LIFT(DISK_READS, DISK_READS, EVENT_GROUP_DISK),
+    LIFT(DISK_WRITES, DISK_WRITES, EVENT_GROUP_DISK),
+    LIFT(DISK_TIME, DISK_TIME, EVENT_GROUP_DISK),
+    LIFT(FILE_OPERATIONS, FILE_OPS, EVENT_GROUP_FILE),
+    LIFT(FILE_READ_BYTES, FILE_READ_BYTES, EVENT_GROUP_FILE),
+    LIFT(FILE_WRITE_BYTES, FILE_WRITE_BYTES, EVENT_GROUP_FILE),
+    LIFT(REGISTRY_OPERATIONS, REGISTRY_OPS, EVENT_GROUP_REGISTRY),
+    LIFT(IMAGE_LOADS, IMAGE_LOADS, EVENT_GROUP_IMAGE),
+    LIFT(THREADS_STARTED, THREADS_STARTED, EVENT_GROUP_THREAD),
+    LIFT(CLR_GC_COUNT, CLR_GCS, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_GC_GEN1, CLR_GEN1, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_GC_GEN2, CLR_GEN2, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_GC_PAUSE, CLR_PAUSE, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_EXCEPTIONS, CLR_EXCEPTIONS, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_CONTENTIONS, CLR_CONTENTIONS, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_CONTENTION_TIME, CLR_CONTENTION_TIME, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_STARVATIONS, CLR_STARVATIONS, EVENT_GROUP_CLR_GC),
+    LIFT(CLR_JIT_METHODS, CLR_JIT_METHODS, EVENT_GROUP_CLR_JIT),
+    LIFT(CLR_JIT_TIME, CLR_JIT_TIME, EVENT_GROUP_CLR_JIT),
+    LIFT(CLR_ALLOC_BYTES, CLR_ALLOC, EVENT_GROUP_CLR_ALLOC),
+#undef LIFT
+};
 
 /* What events count, where no table does. */
 static void take_count(struct instance *p, unsigned id, uint64_t value)
@@ -257,10 +307,12 @@ static struct instance *on_sample(struct aggregate *a, const struct event *ev)
 
 static enum cpu_origin best_origin(const struct aggregate *a)
 {
-    if (a->stats.sched.switches > 0) {
+    if (a->stats.sched.switches > 0 || (a->groups & EVENT_GROUP_SWITCH)) {
         return CPU_ORIGIN_CSWITCH;
     }
-    return a->interval_ns && a->stats.samples > 0 ? CPU_ORIGIN_SAMPLES : CPU_ORIGIN_NONE;
+    return a->interval_ns && (a->stats.samples > 0 || (a->groups & EVENT_GROUP_SAMPLE))
+               ? CPU_ORIGIN_SAMPLES
+               : CPU_ORIGIN_NONE;
 }
 
 bool aggregate_cpu_moves(const struct instance *p)
@@ -286,6 +338,56 @@ static void add_run(struct instance *p)
     }
 }
 
+/* The column goes where nothing feeds it any more; what it was stays, and goes on from there. */
+static void lift_columns(const struct aggregate *a, struct instance *p)
+{
+    if (!a->groups_ever) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof lifts / sizeof *lifts; i++) {
+        const struct lift *l = &lifts[i];
+        uint64_t n = p->tally.n[l->tally];
+
+        if ((a->groups & l->groups) == l->groups) {
+            take_count(p, l->metric, l->second == l->tally ? n : n + p->tally.n[l->second]);
+        } else if (!(p->count.given & METRIC_BIT(l->metric))) {
+            p->count.mask &= ~METRIC_BIT(l->metric);
+        }
+    }
+    if (p->count.clr_heap_known && (a->groups & EVENT_GROUP_CLR_GC)) {
+        set_gauge(p, M_CLR_HEAP_BYTES, p->count.clr_heap);
+    } else {
+        p->count.mask &= ~METRIC_BIT(M_CLR_HEAP_BYTES);
+    }
+}
+
+/* What records of its threads say, where no table does: every CPU that any of them may use, and
+ * priorities that all of them have. */
+static void lift_threads(struct instance *p)
+{
+    const struct {
+        unsigned id;
+        bool differs;
+        int64_t value;
+    } columns[] = {
+        {M_AFFINITY_MASK, p->count.threads.affinity > INT64_MAX,
+         (int64_t)p->count.threads.affinity},
+        {M_PRIORITY, p->count.threads.priorities, p->count.threads.priority},
+        {M_IO_PRIORITY, p->count.threads.io_priorities, p->count.threads.io_priority},
+    };
+
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        if (p->count.given & METRIC_BIT(columns[i].id)) {
+            continue;
+        }
+        if (columns[i].differs) {
+            p->count.mask &= ~METRIC_BIT(columns[i].id);
+        } else {
+            set_gauge(p, columns[i].id, columns[i].value);
+        }
+    }
+}
+
 /* Events measure everybody: who had none of a kind that is recorded had zero of it. */
 void aggregate_settle(const struct aggregate *a, struct instance *p)
 {
@@ -299,12 +401,9 @@ void aggregate_settle(const struct aggregate *a, struct instance *p)
     } else if (aggregate_cpu_moves(p)) {
         add_run(p);
     }
-    if (a->stats.sched.switches > 0) {
-        take_count(p, M_CONTEXT_SWITCHES, p->tally.n[COUNTERS_SWITCHES_IN]);
-    }
-    if (a->disk_seen) {
-        take_count(p, M_DISK_READ_BYTES, p->tally.n[COUNTERS_DISK_READ_BYTES]);
-        take_count(p, M_DISK_WRITE_BYTES, p->tally.n[COUNTERS_DISK_WRITE_BYTES]);
+    lift_columns(a, p);
+    if (p->count.threads.known) {
+        lift_threads(p);
     }
     if (instances_ended(p)) {
         p->count.mask &= a->growing; /* what it was using is gone with it; what it used stays */
@@ -324,11 +423,13 @@ static void on_totals(struct aggregate *a, struct instance *p, const struct ev_p
     if (has_other_origin(p)) {
         mask &= ~METRIC_BIT(M_CPU_TIME);
     }
+    if (p->count.mask & ~p->count.given & METRIC_BIT(M_HARD_FAULTS)) {
+        mask &= ~METRIC_BIT(M_HARD_FAULTS); /* it has the other measure */
+    }
     p->count.given |= mask;
-    for (unsigned id = 0; id < METRIC_COLS; id++) {
-        if (!(mask & METRIC_BIT(id))) {
-            continue;
-        }
+    for (struct metric_mask_walk each = metric_mask_walk(mask); metric_mask_walk_next(&each);) {
+        unsigned id = each.id;
+
         p->count.mask |= METRIC_BIT(id);
         if (!(a->growing & METRIC_BIT(id)) || ev->totals[id] > p->count.values[id]) {
             p->count.values[id] = ev->totals[id];
@@ -342,6 +443,27 @@ static void on_totals(struct aggregate *a, struct instance *p, const struct ev_p
         derive_cpu_time(a, p);
         p->count.run_adds = false; /* nothing is missing any more */
     }
+}
+
+static struct instance *on_counters(struct aggregate *a, const struct event *ev)
+{
+    struct instance *p = lifecycle_process(a->life, ev->u.counters.pid, ev);
+
+    if (!p) {
+        return NULL;
+    }
+    p->count.given |= ev->u.counters.mask;
+    for (struct metric_mask_walk each = metric_mask_walk(ev->u.counters.mask);
+         metric_mask_walk_next(&each);) {
+        if (a->growing & METRIC_BIT(each.id)) {
+            raise_counter(a, p, each.id, ev->u.counters.values[each.id]);
+        } else {
+            p->count.values[each.id] = ev->u.counters.values[each.id];
+        }
+        p->count.mask |= METRIC_BIT(each.id);
+        p->changed = true;
+    }
+    return p;
 }
 
 /* -- the other events -- */
@@ -411,7 +533,6 @@ static struct instance *on_disk(struct aggregate *a, const struct event *ev)
         irpmap_put(a->irps, ev->u.disk.irp, p);
         return p;
     }
-    a->disk_seen = true;
     p = ev->u.disk.manifest ? NULL : issuer_of(a, ev);
     charge(a, p, COUNTERS_DISK_TIME, span(ev->u.disk.took_ns));
     if (ev->kind == EV_DISK_READ) {
@@ -487,6 +608,22 @@ static bool repeats(struct aggregate *a, const struct event *ev)
     }
 }
 
+/* Where its threads may run, and how urgent they are. */
+static void see_thread(struct instance *p, const struct ev_thread *t)
+{
+    bool first = !p->count.threads.known;
+
+    if (!t->placed) {
+        return;
+    }
+    p->count.threads.affinity |= t->affinity;
+    p->count.threads.priorities |= !first && p->count.threads.priority != t->priority;
+    p->count.threads.io_priorities |= !first && p->count.threads.io_priority != t->io_priority;
+    p->count.threads.priority = t->priority;
+    p->count.threads.io_priority = t->io_priority;
+    p->count.threads.known = true;
+}
+
 static struct instance *on_life(struct aggregate *a, const struct event *ev)
 {
     static const uint8_t counts[EV_KIND_COUNT] = {
@@ -513,6 +650,8 @@ static struct instance *on_life(struct aggregate *a, const struct event *ev)
     }
     if (p && ev->kind == EV_PROC_STOP && ev->u.proc.totals) {
         on_totals(a, p, &ev->u.proc);
+    } else if (p && ev->kind >= EV_THREAD_START && ev->kind <= EV_THREAD_LAST) {
+        see_thread(p, &ev->u.thread);
     }
     return p;
 }
@@ -568,6 +707,12 @@ static void clr_charge(struct aggregate *a, struct instance *p, const struct ev_
     case CLR_RESTART:
         if (step->ended && clr_is_gc(step->reason)) {
             charge(a, p, COUNTERS_CLR_PAUSE, span(step->took_ns));
+        }
+        break;
+    case CLR_HEAP:
+        if (p) {
+            p->count.clr_heap = ev->bytes > INT64_MAX ? INT64_MAX : (int64_t)ev->bytes;
+            p->count.clr_heap_known = p->changed = true;
         }
         break;
     case CLR_ALLOC:
@@ -644,6 +789,11 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
     case EV_LOST:
         on_lost(a, ev);
         return NULL;
+    case EV_PROC_COUNTERS:
+        return on_counters(a, ev);
+    case EV_GROUPS:
+        aggregate_groups(a, ev->u.groups);
+        return NULL;
     case EV_CPU_SAMPLE_INTERVAL:
         on_interval(a, ev);
         return NULL;
@@ -709,10 +859,47 @@ static struct instance *take_event(struct aggregate *a, const struct event *ev)
     }
 }
 
+void aggregate_groups(struct aggregate *a, uint32_t groups)
+{
+    a->groups_told = true;
+    a->groups = groups;
+    a->groups_ever |= groups;
+}
+
+/* Where nobody says what is recorded, it shows. */
+static void see_group(struct aggregate *a, enum event_kind kind)
+{
+    static const uint32_t groups[EV_KIND_COUNT] = {
+        [EV_CSWITCH] = EVENT_GROUP_SWITCH,
+        [EV_READY] = EVENT_GROUP_READY,
+        [EV_DPC] = EVENT_GROUP_INTERRUPT,
+        [EV_ISR] = EVENT_GROUP_INTERRUPT,
+        [EV_SYSCALL_ENTER] = EVENT_GROUP_SYSCALL,
+        [EV_HARD_FAULT] = EVENT_GROUP_FAULT,
+        [EV_VIRTUAL_ALLOC] = EVENT_GROUP_VIRTUAL,
+        [EV_VIRTUAL_FREE] = EVENT_GROUP_VIRTUAL,
+        [EV_DISK_READ] = EVENT_GROUP_DISK,
+        [EV_DISK_WRITE] = EVENT_GROUP_DISK,
+        [EV_DISK_FLUSH] = EVENT_GROUP_DISK,
+        [EV_FILE_OP] = EVENT_GROUP_FILE,
+        [EV_NET] = EVENT_GROUP_NET,
+        [EV_REGISTRY] = EVENT_GROUP_REGISTRY,
+        [EV_CLR] = EVENT_GROUP_CLR_GC,
+        [EV_IMAGE_LOAD] = EVENT_GROUP_IMAGE,
+        [EV_THREAD_START] = EVENT_GROUP_THREAD,
+    };
+
+    a->groups |= groups[kind];
+    a->groups_ever |= groups[kind];
+}
+
 struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
 {
     struct instance *p;
 
+    if (!a->groups_told && !ev->early) {
+        see_group(a, ev->kind);
+    }
     if (ev->early) {
         early_event(a, ev);
         return NULL;

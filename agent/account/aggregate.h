@@ -13,8 +13,10 @@
  * recorded too, what has run since the newest table is added to what that table said, so that it
  * moves between tables; the next table starts anew. Times are charged by the clock's tick, so the
  * table may say less than was shown: then it stands until the table has caught up. hard_faults and
- * page_faults come from tables and exit totals only: the events are another measure and stand in
- * the tally. Who is charged: the process or thread the payload names; else the one the record's
+ * page_faults come from tables and exit totals where there are any; else hard_faults is how many
+ * were recorded, which is another measure: one process has one of the two. What events feed is a
+ * column only while their group is recorded (EV_GROUPS; without such a fact, once an event of the
+ * group has come). Who is charged: the process or thread the payload names; else the one the record's
  * header names; else who has the CPU, as context switches say; else nobody: counted as
  * unattributed. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
@@ -53,6 +55,9 @@ const struct aggregate_stats *aggregate_stats(const struct aggregate *a);
 /* Gives the instance the event was charged to; NULL when it is nobody's or nobody's business. Of a
  * context switch: that of the thread put on. */
 struct instance *aggregate_event(struct aggregate *a, const struct event *ev);
+
+/* EV_GROUPS: which groups (enum event_group) are recorded from here on. */
+void aggregate_groups(struct aggregate *a, uint32_t groups);
 
 /* What was charged to nobody because its owner is unknown. */
 const struct counters *aggregate_unattributed(const struct aggregate *a);

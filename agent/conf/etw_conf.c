@@ -8,6 +8,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_provider.h"
+#include "agent/source/event_kind.h"
 #include "agent/source/source_shed.h"
 #include "common/base/clk.h"
 
@@ -79,6 +80,34 @@ uint32_t etw_conf_shed_flags(unsigned groups)
         flags |= groups >> g & 1 ? flags_of[g] : 0;
     }
     return flags;
+}
+
+uint32_t etw_conf_groups(uint32_t flags)
+{
+    static const struct {
+        uint32_t flag, group;
+    } groups[] = {
+        {ETW_FLAG_CSWITCH, EVENT_GROUP_SWITCH},        {ETW_FLAG_DISPATCHER, EVENT_GROUP_READY},
+        {ETW_FLAG_DPC, EVENT_GROUP_INTERRUPT},         {ETW_FLAG_INTERRUPT, EVENT_GROUP_INTERRUPT},
+        {ETW_FLAG_SYSTEMCALL, EVENT_GROUP_SYSCALL},    {ETW_FLAG_HARD_FAULTS, EVENT_GROUP_FAULT},
+        {ETW_FLAG_VIRTUAL_ALLOC, EVENT_GROUP_VIRTUAL}, {ETW_FLAG_DISK_IO, EVENT_GROUP_DISK},
+        {ETW_FLAG_FILE_IO_INIT, EVENT_GROUP_FILE},     {ETW_FLAG_NETWORK, EVENT_GROUP_NET},
+        {ETW_FLAG_REGISTRY, EVENT_GROUP_REGISTRY},     {ETW_FLAG_IMAGE, EVENT_GROUP_IMAGE},
+        {ETW_FLAG_THREAD, EVENT_GROUP_THREAD},         {ETW_FLAG_PROFILE, EVENT_GROUP_SAMPLE},
+    };
+    uint32_t out = 0;
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        out |= flags & groups[i].flag ? groups[i].group : 0;
+    }
+    return out;
+}
+
+uint32_t etw_conf_clr_groups(enum etw_clr clr)
+{
+    static const uint32_t full = EVENT_GROUP_CLR_GC | EVENT_GROUP_CLR_JIT | EVENT_GROUP_CLR_ALLOC;
+
+    return clr == ETW_CLR_FULL ? full : clr == ETW_CLR_GC ? EVENT_GROUP_CLR_GC : 0;
 }
 
 static bool same_word(const char *a, const char *b)

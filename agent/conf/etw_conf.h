@@ -76,4 +76,8 @@ uint32_t etw_conf_shed_flags(unsigned groups);
 enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level, unsigned shed);
 void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const char *only);
 
+/* Which groups (enum event_group) are recorded with these flags; with this of .NET. */
+uint32_t etw_conf_groups(uint32_t flags);
+uint32_t etw_conf_clr_groups(enum etw_clr clr);
+
 #endif

@@ -15,7 +15,8 @@
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 
-#define NO_SESSION UINT32_MAX
+#define NO_SESSION      UINT32_MAX
+#define COUNTERS_AT_END 32 /* opcode */
 
 static void ids_read(struct ev_proc *ev, struct cur *c, const struct raw_event *raw)
 {
@@ -129,10 +130,62 @@ static enum err decode_process(struct event *out, enum event_kind kind, const st
     return ERR_OK;
 }
 
+static void counter_put(struct event *out, struct decode_text *text, unsigned id, uint64_t v)
+{
+    text->totals[id] = v > INT64_MAX ? INT64_MAX : (int64_t)v;
+    out->u.counters.mask |= METRIC_BIT(id);
+}
+
+/* Process 0 has the handles of the System process. At an end all but the peaks is 0 already. */
+static enum err decode_counters(struct event *out, enum event_kind kind,
+                                const struct raw_event *raw, struct decode_text *text)
+{
+    enum {
+        PEAK_WORKING_SET = 1,
+        VIRTUAL = 5,
+        WORKING_SET = 6,
+        PAGED = 8,
+        NON_PAGED = 9,
+        PRIVATE = 10
+    };
+    struct cur c = cur_make(raw->payload, raw->payload_n);
+    uint32_t pid = cur_u32le(&c), faults = cur_u32le(&c), handles = cur_u32le(&c);
+    uint64_t sizes[11];
+
+    (void)kind;
+    cur_skip(&c, 4);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        sizes[i] = cur_uptr(&c, raw->pointer_size);
+    }
+    if (c.bad) {
+        return ERR_CORRUPT;
+    }
+    out->u.counters = (struct ev_proc_counters){.pid = pid, .values = text->totals};
+    if (pid == 0) {
+        return ERR_OK;
+    }
+    counter_put(out, text, M_PEAK_WORKING_SET, sizes[PEAK_WORKING_SET]);
+    if (raw->opcode == COUNTERS_AT_END) {
+        return ERR_OK;
+    }
+    counter_put(out, text, M_PAGE_FAULTS, faults);
+    counter_put(out, text, M_HANDLE_COUNT, handles);
+    counter_put(out, text, M_VIRTUAL_BYTES, sizes[VIRTUAL]);
+    counter_put(out, text, M_WORKING_SET_SIZE, sizes[WORKING_SET]);
+    counter_put(out, text, M_PAGED_POOL, sizes[PAGED]);
+    counter_put(out, text, M_NON_PAGED_POOL, sizes[NON_PAGED]);
+    counter_put(out, text, M_PRIVATE_BYTES, sizes[PRIVATE]);
+    return ERR_OK;
+}
+
 static const struct decode_op ops[] = {
-    {1, 0, EV_PROC_START, decode_process},    {2, 0, EV_PROC_STOP, decode_process},
-    {3, 0, EV_PROC_FOUND, decode_process},    {4, 0, EV_PROC_LAST, decode_process},
+    {1, 0, EV_PROC_START, decode_process},
+    {2, 0, EV_PROC_STOP, decode_process},
+    {3, 0, EV_PROC_FOUND, decode_process},
+    {4, 0, EV_PROC_LAST, decode_process},
     {39, 0, EV_PROC_DEFUNCT, decode_process},
+    {COUNTERS_AT_END, 2, EV_PROC_COUNTERS, decode_counters},
+    {33, 2, EV_PROC_COUNTERS, decode_counters},
 };
 
 static const struct layout_field process[] = {

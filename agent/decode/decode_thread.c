@@ -22,16 +22,24 @@
 #define SWITCH_BYTES   24u
 #define SWITCH_BYTES_1 16u /* of version 1 */
 
-static void addresses_skip(struct cur *c, enum event_kind kind, const struct raw_event *raw)
+/* Addresses between the ids and the name; from version 3 on also where the thread may run. */
+static void places_read(struct ev_thread *ev, struct cur *c, enum event_kind kind,
+                        const struct raw_event *raw)
 {
-    if (raw->version >= 2) {
-        cur_skip(c, 7u * raw->pointer_size + 4);
-    } else if (raw->version == 1 && kind != EV_THREAD_STOP) {
-        cur_skip(c, 6u * raw->pointer_size + 1);
+    if (raw->version < 3) {
+        cur_skip(c, raw->version == 2                             ? 7u * raw->pointer_size + 4
+                    : raw->version == 1 && kind != EV_THREAD_STOP ? 6u * raw->pointer_size + 1
+                                                                  : 0);
+        return;
     }
-    if (raw->version >= 3) {
-        cur_skip(c, 4);
-    }
+    cur_skip(c, 4u * raw->pointer_size);
+    ev->affinity = cur_uptr(c, raw->pointer_size);
+    cur_skip(c, 2u * raw->pointer_size + 4);
+    ev->priority = cur_u8(c);
+    cur_skip(c, 1);
+    ev->io_priority = cur_u8(c);
+    cur_skip(c, 1);
+    ev->placed = true;
 }
 
 static enum err decode_thread(struct event *out, enum event_kind kind, const struct raw_event *raw,
@@ -45,7 +53,7 @@ static enum err decode_thread(struct event *out, enum event_kind kind, const str
 
     ev.pid = raw->version == 0 ? second : first;
     ev.tid = raw->version == 0 ? first : second;
-    addresses_skip(&c, kind, raw);
+    places_read(&ev, &c, kind, raw);
     if (c.bad) {
         return ERR_CORRUPT;
     }

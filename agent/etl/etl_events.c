@@ -86,6 +86,8 @@ static uint32_t filter_pid(const struct etl_walk_record *r)
         case EV_IMAGE_FOUND:
         case EV_IMAGE_LAST:
             return ev->u.image.pid;
+        case EV_PROC_COUNTERS:
+            return ev->u.counters.pid;
         case EV_NET:
             return ev->u.net.pid;
         case EV_STACK:

@@ -88,6 +88,10 @@ static void on_fact(void *ctx, const struct event *ev)
 {
     struct etl_walk *w = ctx;
 
+    if (ev->kind == EV_GROUPS) {
+        aggregate_groups(w->aggregate, ev->u.groups);
+        return;
+    }
     (void)aggregate_event(w->aggregate, ev);
     if (w->conf.fact && !ev->early) {
         w->conf.fact(w->conf.ctx, ev);

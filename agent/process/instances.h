@@ -68,8 +68,15 @@ struct instance {
         uint64_t sampled_ns;      /* the others, in time */
         bool in_table;            /* the newest table had a row for it */
         bool run_adds;            /* until the next table switches add to cpu_time: */
-        int64_t table_cpu_ns;     /* what the newest one said, */
-        uint64_t table_run_ns;    /* and COUNTERS_RUN at that moment */
+        bool clr_heap_known;
+        int64_t clr_heap;      /* bytes after the last collection */
+        int64_t table_cpu_ns;  /* what the newest one said, */
+        uint64_t table_run_ns; /* and COUNTERS_RUN at that moment */
+        struct {
+            bool known, priorities, io_priorities; /* whether there are any; whether they differ */
+            uint8_t priority, io_priority;
+            uint64_t affinity; /* of any of them */
+        } threads;             /* what records say of its threads */
         int64_t values[METRIC_COLS];
     } count;
 

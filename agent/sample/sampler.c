@@ -83,7 +83,8 @@ static bool is_fresh(struct sampler *s, struct instance *p)
     }
     p->row.first_done = true;
     return p->life.from_start || p->info.cpu_origin == CPU_ORIGIN_SAMPLES ||
-           p->info.cpu_origin == CPU_ORIGIN_CSWITCH;
+           p->info.cpu_origin == CPU_ORIGIN_CSWITCH ||
+           !(p->count.mask & p->count.given & aggregate_growing(s->conf.aggregate));
 }
 
 static void fill_row(struct sample_row *row, const struct instance *p, metric_mask columns)

@@ -24,7 +24,17 @@ struct ev_proc {
 struct ev_thread {
     uint32_t pid, tid; /* the thread itself, from the payload */
     bool manifest;     /* as in ev_proc */
+    bool placed;       /* the next three are known */
+    uint8_t priority, io_priority;
+    uint64_t affinity;
     struct str name;
+};
+
+/* Totals and sizes at this moment. */
+struct ev_proc_counters {
+    uint32_t pid;
+    metric_mask mask;      /* which of them; 0: the record's are not the process's own */
+    const int64_t *values; /* METRIC_COLS values */
 };
 
 struct ev_image {
@@ -166,6 +176,8 @@ struct event {
         struct ev_stack stack;
         struct ev_clr clr;
         struct ev_lost lost;
+        uint32_t groups; /* enum event_group */
+        struct ev_proc_counters counters;
         struct ev_source source;
         int64_t interval_ns;
     } u;

@@ -41,8 +41,31 @@ enum event_kind {
     EV_THREAD_NAME,
     EV_STACK,  /* belongs to the event of the same time and thread */
     EV_LOST,   /* something is missing from here on: what is open on these CPUs has no known end */
-    EV_SOURCE, /* where events come from has changed, or part of it was lost or refused */
+    EV_GROUPS, /* which groups of events are recorded, from here on */
+    EV_PROC_COUNTERS, /* what the system itself counted for a process */
+    EV_SOURCE,        /* where events come from has changed, or part of it was lost or refused */
     EV_KIND_COUNT,
+};
+
+/* What may be recorded beside starts and ends, or not. What is counted from events of a group that
+ * is not would stand still, which reads as "nothing happened": it is absent. Bits. */
+enum event_group {
+    EVENT_GROUP_SWITCH = 1 << 0, /* context switches: who has which CPU */
+    EVENT_GROUP_READY = 1 << 1,  /* from when on a thread may run */
+    EVENT_GROUP_INTERRUPT = 1 << 2,
+    EVENT_GROUP_SYSCALL = 1 << 3,
+    EVENT_GROUP_FAULT = 1 << 4, /* reads from disk for page faults */
+    EVENT_GROUP_VIRTUAL = 1 << 5,
+    EVENT_GROUP_DISK = 1 << 6,
+    EVENT_GROUP_FILE = 1 << 7,
+    EVENT_GROUP_NET = 1 << 8,
+    EVENT_GROUP_REGISTRY = 1 << 9,
+    EVENT_GROUP_IMAGE = 1 << 10,
+    EVENT_GROUP_THREAD = 1 << 11,
+    EVENT_GROUP_CLR_GC = 1 << 12, /* .NET: collections, and what else costs little */
+    EVENT_GROUP_CLR_JIT = 1 << 13,
+    EVENT_GROUP_CLR_ALLOC = 1 << 14,
+    EVENT_GROUP_SAMPLE = 1 << 15, /* profile interrupts */
 };
 
 enum soft_fault {

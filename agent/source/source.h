@@ -60,7 +60,7 @@ struct snapshot {
 /* What a source counts about itself; grows only. */
 struct source_stats {
     uint64_t in;          /* records that came */
-    uint64_t facts;       /* handed on without a record, but for EV_SOURCE */
+    uint64_t facts;       /* handed on without a record, but for EV_SOURCE, EV_GROUPS */
     uint64_t rows;        /* processes read for tables */
     uint64_t skipped;     /* of the records: nobody decodes them */
     uint64_t ring_full;   /* of the records: told lost here, in lost_events or damaged */
@@ -81,7 +81,8 @@ struct source_stats {
 struct source_sink {
     void *ctx;
     void (*raw)(void *ctx, const struct raw_event *ev);
-    void (*fact)(void *ctx, const struct event *ev); /* recordings: EV_LOST of flagged buffers */
+    void (*fact)(void *ctx, const struct event *ev); /* recordings: EV_LOST of flagged
+                                                             buffers, EV_GROUPS before all else */
     void (*table)(void *ctx, const struct snapshot *snap);
     /* Time has come this far: nothing earlier follows. Recordings call it at every new record's
      * time, live sources with every table and at every tick between two. */

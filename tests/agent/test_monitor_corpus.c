@@ -202,6 +202,186 @@ static void a_process_of_two_providers_is_told_once_with_what_both_know(void **s
     mem_free(s);
 }
 
+/* Of each process, how far its columns grew, as a query would add it up. */
+struct grown {
+    struct {
+        struct proc_id id;
+        metric_mask ever;
+        int64_t growth[METRIC_COLS], last[METRIC_COLS];
+    } of[512];
+    size_t n;
+};
+
+static size_t grown_place(struct grown *g, struct proc_id id)
+{
+    size_t i = 0;
+
+    while (i < g->n && !proc_id_eq(g->of[i].id, id)) {
+        i++;
+    }
+    assert_true(i < COUNT_OF(g->of));
+    g->of[i].id = id;
+    g->n = i < g->n ? g->n : i + 1;
+    return i;
+}
+
+static void grown_tick(void *ctx, const struct sample_tick *tick)
+{
+    struct grown *g = ctx;
+
+    for (size_t i = 0; i < tick->n_rows; i++) {
+        const struct sample_row *row = &tick->rows[i];
+        size_t at = grown_place(g, row->info->id);
+
+        for (struct metric_mask_walk each = metric_mask_walk(row->mask);
+             metric_mask_walk_next(&each);) {
+            int64_t v = row->values[each.id];
+            bool known = row->fresh || (g->of[at].ever & METRIC_BIT(each.id));
+
+            g->of[at].growth[each.id] += known ? v - (row->fresh ? 0 : g->of[at].last[each.id]) : 0;
+            g->of[at].last[each.id] = v;
+        }
+        g->of[at].ever |= row->mask;
+    }
+}
+
+static void grown_life(void *ctx, const struct life_event *ev)
+{
+    (void)ctx;
+    (void)ev;
+}
+
+static struct grown *grown_of(const char *name)
+{
+    struct grown *g = mem_zalloc(sizeof *g);
+    char path[1024];
+    struct errmsg why = {""};
+    struct monitor_conf conf = {.open = open_etl,
+                                .period_ns = CLK_S,
+                                .processes_max = 4096,
+                                .tick = grown_tick,
+                                .life = grown_life,
+                                .ctx = g};
+    struct monitor *m;
+
+    assert_non_null(g);
+    (void)corpus_recording(path, sizeof path, name);
+    conf.open_ctx = path;
+    assert_ok(monitor_create(&m, &conf, &why));
+    assert_err(monitor_run(m), ERR_END);
+    monitor_destroy(m);
+    return g;
+}
+
+/* Everybody has the column, and as much of it as `by_pid` says: who is not in it, 0. */
+static void assert_grown(const struct grown *g, unsigned metric, const json_t *by_pid)
+{
+    int64_t all = 0, sum = 0;
+    const json_t *v;
+    const char *key;
+
+    assert_true(json_is_object(by_pid));
+    json_object_foreach((json_t *)(uintptr_t)by_pid, key, v)
+    {
+        sum += json_integer_value(v);
+    }
+    for (size_t i = 0; i < g->n; i++) {
+        int64_t of_pid = 0;
+        char pid[16];
+
+        (void)snprintf(pid, sizeof pid, "%u", g->of[i].id.pid);
+        if (!(g->of[i].ever & METRIC_BIT(metric))) {
+            fail_msg("pid %u has no %s", g->of[i].id.pid, metric_by_id(metric)->name);
+        }
+        for (size_t k = 0; k < g->n; k++) { /* all instances of the pid */
+            of_pid += g->of[k].id.pid == g->of[i].id.pid ? g->of[k].growth[metric] : 0;
+        }
+        assert_int_equal(of_pid, json_integer_value(json_object_get(by_pid, pid)));
+        all += g->of[i].growth[metric];
+    }
+    assert_int_equal(all, sum);
+}
+
+static void what_events_count_equals_the_figures(void **state)
+{
+    static const struct {
+        unsigned metric;
+        const char *part, *key; /* part NULL: the key stands alone */
+    } columns[] = {
+        {M_DISK_READS, "disk", "reads_by_pid"},
+        {M_DISK_WRITES, "disk", "writes_by_pid"},
+        {M_DISK_READ_BYTES, "disk", "read_bytes_by_pid"},
+        {M_DISK_WRITE_BYTES, "disk", "write_bytes_by_pid"},
+        {M_HARD_FAULTS, NULL, "hardfaults_by_pid"},
+        {M_HARD_FAULT_BYTES, NULL, "hardfault_bytes_by_pid"},
+        {M_IMAGE_LOADS, NULL, "image_loads_by_pid"},
+        {M_THREADS_STARTED, "threads", "started_by_pid"},
+        {M_TCP_SEND_BYTES, "net_bytes_by_pid", "tcp_send"},
+        {M_TCP_RECV_BYTES, "net_bytes_by_pid", "tcp_recv"},
+        {M_UDP_SEND_BYTES, "net_bytes_by_pid", "udp_send"},
+        {M_UDP_RECV_BYTES, "net_bytes_by_pid", "udp_recv"},
+    };
+    struct grown *g = grown_of("net.4.5.2.x64");
+    json_t *expected = expected_of("net.4.5.2.x64");
+    const json_t *figures = json_object_get(expected, "figures");
+
+    for (size_t i = 0; i < COUNT_OF(columns); i++) {
+        const json_t *part = columns[i].part ? json_object_get(figures, columns[i].part) : figures;
+
+        assert_grown(g, columns[i].metric, json_object_get(part, columns[i].key));
+    }
+    json_decref(expected);
+    mem_free(g);
+}
+
+/* Names of files are recorded, operations on them are not; and so on. */
+static void what_is_not_recorded_is_absent(void **state)
+{
+    static const metric_mask absent =
+        METRIC_BIT(M_READY_TIME) | METRIC_BIT(M_WAIT_TIME) | METRIC_BIT(M_INTERRUPT_TIME) |
+        METRIC_BIT(M_SYSTEM_CALLS) | METRIC_BIT(M_FILE_OPERATIONS) |
+        METRIC_BIT(M_REGISTRY_OPERATIONS) | METRIC_BIT(M_VIRTUAL_ALLOC_BYTES) |
+        METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_IO_WAIT_TIME);
+    struct grown *g = grown_of("net.4.5.2.x64");
+
+    for (size_t i = 0; i < g->n; i++) {
+        assert_true((g->of[i].ever & absent) == 0);
+    }
+    mem_free(g);
+}
+
+static size_t grown_pid(const struct grown *g, uint32_t pid)
+{
+    size_t i = 0;
+
+    while (i < g->n && g->of[i].id.pid != pid) {
+        i++;
+    }
+    assert_true(i < g->n);
+    return i;
+}
+
+/* As `etl events --provider Process --event 'PerfCtr*'` shows the records. */
+static void what_the_system_counted_equals_the_records(void **state)
+{
+    static const metric_mask sizes = METRIC_BIT(M_VIRTUAL_BYTES) | METRIC_BIT(M_WORKING_SET_SIZE) |
+                                     METRIC_BIT(M_HANDLE_COUNT) | METRIC_BIT(M_PAGE_FAULTS);
+    struct grown *g = grown_of("net.4.5.2.x64");
+    size_t csrss = grown_pid(g, 624), ended = grown_pid(g, 3676), idle = grown_pid(g, 0);
+
+    assert_int_equal(g->of[csrss].last[M_PAGE_FAULTS], 6776);
+    assert_int_equal(g->of[csrss].last[M_HANDLE_COUNT], 150);
+    assert_int_equal(g->of[csrss].last[M_PEAK_WORKING_SET], 14503936);
+    assert_int_equal(g->of[csrss].last[M_VIRTUAL_BYTES], 53604352);
+    assert_true((g->of[csrss].ever & sizes) == sizes);
+    assert_int_equal(g->of[ended].last[M_PEAK_WORKING_SET], 18219008);
+    assert_true((g->of[ended].ever & (METRIC_BIT(M_VIRTUAL_BYTES) | METRIC_BIT(M_PAGE_FAULTS))) ==
+                0);
+    assert_true((g->of[idle].ever & (sizes | METRIC_BIT(M_PEAK_WORKING_SET))) == 0);
+    assert_int_equal(g->of[csrss].last[M_AFFINITY_MASK], 0xff);
+    mem_free(g);
+}
+
 /* monitor_read_etl, as whoever uses the monitor as a library does it. */
 static void a_recording_is_read_by_its_name(void **state)
 {
@@ -234,6 +414,9 @@ int main(void)
         cmocka_unit_test(every_process_has_its_plain_samples),
         cmocka_unit_test(each_start_and_end_of_a_recording_is_told_once),
         cmocka_unit_test(a_process_of_two_providers_is_told_once_with_what_both_know),
+        cmocka_unit_test(what_events_count_equals_the_figures),
+        cmocka_unit_test(what_is_not_recorded_is_absent),
+        cmocka_unit_test(what_the_system_counted_equals_the_records),
         cmocka_unit_test(a_recording_is_read_by_its_name),
     };
 

@@ -49,6 +49,27 @@ def cpu_time_from_samples(fleet):
     check("every process has its plain samples", got, {pid: n for pid, n in plain.items() if n})
 
 
+def events_charged(fleet):
+    figures = expected("net.4.5.2.x64")
+    columns = {
+        "tcp_send_bytes": figures["net_bytes_by_pid"]["tcp_send"],
+        "tcp_recv_bytes": figures["net_bytes_by_pid"]["tcp_recv"],
+        "udp_recv_bytes": figures["net_bytes_by_pid"]["udp_recv"],
+        "disk_reads": figures["disk"]["reads_by_pid"],
+        "hard_fault_bytes": figures["hardfault_bytes_by_pid"],
+        "image_loads": figures["image_loads_by_pid"],
+        "threads_started": figures["threads"]["started_by_pid"],
+    }
+    for metric, by_pid in columns.items():
+        rows = fleet.ask("top", "--host", "net.4.5.2.x64", "--by", metric, "-n", "1000", "--idle")
+        check("%s of every process" % metric, {str(r["pid"]): r[metric] for r in rows if r.get(metric)}, by_pid)
+    rows = fleet.ask("top", "--host", "net.4.5.2.x64", "--by", "ready_time", "-n", "1000", expect=None)
+    ensure("what no record tells is absent", not any("ready_time" in r for r in rows or []))
+    rows = {r["pid"]: r for r in fleet.ask("ps", "--all", "--host", "net.4.5.2.x64") if r["pid"] in (624, 3676)}
+    check("ps --all has metrics of both pages", (rows[624]["handle_count"], rows[3676]["image_loads"], rows[3676]["threads_started"]),
+          (150, 31, 4))
+
+
 for name in TRACES:
     corpus("public/%s.etl.xz" % name)
 
@@ -58,12 +79,14 @@ with Fleet() as fleet:
         fleet.replay(name, corpus("public/%s.etl.xz" % name))
     check("both traces are hosts", sorted(fleet.hosts()), sorted(TRACES))
     cpu_time_from_samples(fleet)
+    events_charged(fleet)
     for name in TRACES:
         lifecycle(fleet, name)
     fleet.collector.kill()
     fleet.collector.wait()
     fleet.start_collector()
     cpu_time_from_samples(fleet)
+    events_charged(fleet)
     for name in TRACES:
         lifecycle(fleet, name)
     code, _, err = fleet.cli("top", "--host", "no-such-host", expect=None)

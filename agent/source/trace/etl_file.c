@@ -208,12 +208,26 @@ static enum err pass(struct etl_file *f, enum etl_want want,
     return e == ERR_END ? ERR_OK : e;
 }
 
+/* A group is recorded when any of its records is in the files: who has none of them has zero. */
+static void give_groups(struct etl_file *f)
+{
+    struct event ev = {.kind = EV_GROUPS, .early = true, .pid = EVENT_NO_ID, .tid = EVENT_NO_ID};
+
+    if (f->sink.fact) {
+        ev.wall_ns = f->first_ns;
+        ev.mono_ns = f->first_ns - f->boot_ns;
+        ev.u.groups = etl_merge_groups(f->merge);
+        f->sink.fact(f->sink.ctx, &ev);
+    }
+}
+
 static enum err etl_file_run(struct source *s)
 {
     struct etl_file *f = self(s);
     enum err e = pass(f, f->schemas ? ETL_WANT_SCHEMAS : ETL_WANT_LIFE, give_early);
 
     if (!e && !stopping(f)) {
+        give_groups(f);
         f->started_mono_ns = os_mono_ns();
         f->now_ns = INT64_MIN;
         e = pass(f, ETL_WANT_ALL, give);

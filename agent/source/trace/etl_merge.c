@@ -199,6 +199,16 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
     m->second_ns = INT64_MIN;
 }
 
+uint32_t etl_merge_groups(const struct etl_merge *m)
+{
+    uint32_t groups = 0;
+
+    for (size_t i = 0; i < m->n_streams; i++) {
+        groups |= m->streams[i].groups;
+    }
+    return groups;
+}
+
 /* Moves the top stream to its next record, out of the heap at its end. */
 static enum err step_top(struct etl_merge *m)
 {

@@ -21,6 +21,9 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want);
 /* Damage met since the last rewind. */
 struct etl_damage etl_merge_damage(const struct etl_merge *m);
 
+/* Groups (enum event_group) of all records that passes with another want than ALL have met. */
+uint32_t etl_merge_groups(const struct etl_merge *m);
+
 /* Gives the stream that stands at the next record (see struct etl_stream for what may be read of
  * it), until the next call; with peek.type ETL_NOTHING there is only a gap. Errors: ERR_END,
  * ERR_IO, ERR_NOMEM */

@@ -1,5 +1,6 @@
 #include "agent/source/trace/etl_stream.h"
 
+#include "agent/source/trace/etl_groups.h"
 #include "agent/source/trace/lzxpress.h"
 #include "common/base/mem.h"
 
@@ -149,9 +150,13 @@ static enum err load(struct etl_stream *s, struct etl_slot *slot, struct etl_mem
     return e;
 }
 
-static bool wanted(const struct etl_stream *s)
+static bool wanted(struct etl_stream *s)
 {
-    return s->want == ETL_WANT_ALL || etl_record_tells_life(&s->peek, s->p) ||
+    if (s->want == ETL_WANT_ALL) {
+        return true;
+    }
+    s->groups |= etl_groups_of(&s->peek, s->p);
+    return etl_record_tells_life(&s->peek, s->p) ||
            (s->want == ETL_WANT_SCHEMAS && etl_record_tells_schema(&s->peek, s->p));
 }
 

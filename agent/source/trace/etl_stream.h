@@ -57,8 +57,9 @@ struct etl_stream {
     int64_t wall_ns;      /* of the current record, as recorded */
     int64_t last_ticks;
     enum etl_want want;
-    bool at_record; /* p, peek, gap and wall_ns are valid */
-    bool started;   /* there has been a record */
+    uint32_t groups; /* enum event_group, of what passes that do not want all have met */
+    bool at_record;  /* p, peek, gap and wall_ns are valid */
+    bool started;    /* there has been a record */
 };
 
 /* Goes to the start, without reading anything. `wall_ns` is then the time of the first record as

@@ -41,9 +41,10 @@ struct etw_live {
     atomic_bool trusted;                /* see etw_ctl_trust */
     atomic_bool tells;                  /* starts and ends of processes are asked for */
     int64_t told_sample_ns;
-    enum etw_clr clr_on; /* asked for */
-    unsigned shed_now;   /* as the control thread saw it */
-    bool reclaimed;      /* what an earlier run left of a session that is not wanted yet */
+    enum etw_clr clr_on;    /* asked for, */
+    atomic_uint clr_groups; /* and what that records, for others */
+    unsigned shed_now;      /* of the control thread: as of its last look */
+    bool reclaimed;         /* what an earlier run left of a session that is not wanted yet */
     bool begun, ended;
 
     struct os_mutex *lock; /* guards everything below */
@@ -308,6 +309,7 @@ static void etw_live_want_clr(struct etw_live *l, unsigned level)
             err_ignore(wanted == ETW_CLR_OFF ? etw_session_remove(s, p.guid, NULL)
                                              : etw_session_add(s, &p, NULL));
             l->clr_on = wanted;
+            atomic_store(&l->clr_groups, etw_conf_clr_groups(wanted));
         }
     }
 }
@@ -826,6 +828,22 @@ static bool etw_live_has_starts(const struct etw_live *l)
                                       : atomic_load(&l->tells) && (flags & ETW_FLAG_PROCESS);
 }
 
+/* What a foreign session records nobody can be asked: it shows. */
+static bool etw_live_groups(struct live_events *e, uint32_t *groups)
+{
+    struct etw_live *l = etw_live_self(e);
+    uint32_t flags = 0;
+
+    for (size_t i = 0; i < l->n; i++) {
+        if (l->sessions[i].conf.session.attach) {
+            return false;
+        }
+        flags |= atomic_load(&l->sessions[i].flags_on);
+    }
+    *groups = etw_conf_groups(flags) | atomic_load(&l->clr_groups);
+    return true;
+}
+
 /* Until begin: whether the sessions stand. */
 static bool etw_live_up(struct live_events *e, struct errmsg *why)
 {
@@ -965,6 +983,7 @@ enum err etw_live_open(struct live_events **out, const struct etw_live_conf *con
         .step = etw_live_step,
         .wait = etw_live_wait,
         .up = etw_live_up,
+        .groups = etw_live_groups,
         .level = etw_live_level,
         .shed = etw_live_shed,
         .ask = etw_live_ask,

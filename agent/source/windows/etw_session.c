@@ -625,6 +625,7 @@ static void etw_session_rest(struct etw_session *s)
     }
     etw_session_join(s);
     etw_session_end_life(s);
+    atomic_store(&s->flags_on, 0);
     s->idle = true;
     s->down = false;
     s->why[0] = '\0';

@@ -43,6 +43,8 @@ struct live {
     int64_t wall_ns, mono_ns; /* told so far */
     bool begun;
     bool up;
+    bool groups_told;
+    uint32_t groups;   /* as told */
     struct errmsg why; /* why not, or what is refused */
     uint64_t early, behind;
     uint64_t facts, late;
@@ -319,12 +321,29 @@ static void tell_source(struct live *l, bool was_up)
     l->sink.fact(l->sink.ctx, &ev);
 }
 
+/* Which groups are recorded, when that has changed: as of the last moment that events told of. */
+static void tell_groups(struct live *l)
+{
+    struct event ev = {.kind = EV_GROUPS, .pid = EVENT_NO_ID, .tid = EVENT_NO_ID};
+
+    if (!l->events->ops->groups || !l->events->ops->groups(l->events, &ev.u.groups) ||
+        (l->groups_told && ev.u.groups == l->groups)) {
+        return;
+    }
+    l->groups_told = true;
+    l->groups = ev.u.groups;
+    ev.wall_ns = l->wall_ns;
+    ev.mono_ns = l->mono_ns;
+    l->sink.fact(l->sink.ctx, &ev);
+}
+
 static void look(struct live *l)
 {
     struct errmsg why = {""};
     bool was_up = l->up, up = l->events->ops->up(l->events, &why);
 
     l->next_look_ns = os_mono_ns() + LOOK_NS;
+    tell_groups(l);
     if (up == was_up && strcmp(why.text, l->why.text) == 0) {
         return;
     }

@@ -37,6 +37,10 @@ struct live_events_ops {
      * sentence what is in the way, or what of the optional is refused: "" when all is well. */
     bool (*up)(struct live_events *e, struct errmsg *why);
 
+    /* Which groups (enum event_group) are recorded at the moment; false: nobody knows. May be NULL:
+     * it is never known. */
+    bool (*groups)(struct live_events *e, uint32_t *groups);
+
     void (*level)(struct live_events *e, unsigned level); /* see budget.h */
     /* May be NULL. Of what the level permits not these groups; see struct source_pace. */
     void (*shed)(struct live_events *e, unsigned groups);

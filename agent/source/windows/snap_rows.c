@@ -184,6 +184,7 @@ static void take_info(const uint8_t *e, struct proc_info *info)
 static void take_columns(const uint8_t *e, struct snap_row *row)
 {
     put(row, M_THREAD_COUNT, U32(e, process, NumberOfThreads));
+    put(row, M_PRIVATE_WORKING_SET, U64(e, process, WorkingSetPrivateSize));
     put(row, M_HARD_FAULTS, U32(e, process, HardFaultCount));
     put(row, M_CPU_CYCLES, U64(e, process, CycleTime));
     put_time(row, M_USER_TIME, U64(e, process, UserTime));
@@ -346,6 +347,7 @@ metric_mask snap_rows_unfit(const struct snap_row *own, int64_t base_priority)
         {METRIC_BIT(M_CONTEXT_SWITCHES), EXTENSION_COLUMNS},
         {METRIC_BIT(M_WORKING_SET_SIZE), METRIC_BIT(M_WORKING_SET_SIZE)},
         {METRIC_BIT(M_PEAK_WORKING_SET), METRIC_BIT(M_PEAK_WORKING_SET)},
+        {METRIC_BIT(M_PRIVATE_WORKING_SET), METRIC_BIT(M_PRIVATE_WORKING_SET)},
         /* The asking thread runs. */
         {METRIC_BIT(M_THREADS_RUNNING), THREAD_COLUMNS},
     };

@@ -277,7 +277,7 @@ static enum err try_class(struct snap_win32 *s, bool full)
         if (row.info.id.pid == os_process_id()) {
             s->unfit = snap_rows_unfit(&row, own_base_priority());
             s->sequences = row.info.sequence && row.info.sequence == own_sequence();
-            s->absent = s->unfit & ~snap_threads_probe(s->threads, &w);
+            s->absent = s->unfit & ~(metric_mask)snap_threads_probe(s->threads, &w);
             return ERR_OK;
         }
     }

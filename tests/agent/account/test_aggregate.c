@@ -568,7 +568,7 @@ static void disk_bytes_are_columns_once_requests_are_recorded(void **state)
     stages_free(&s);
 }
 
-static void fault_events_are_no_fault_counters(void **state)
+static void fault_events_count_hard_faults_and_no_others(void **state)
 {
     struct stages s = stages_new(10 * CLK_S);
     struct event ev = feed_at(EV_HARD_FAULT, 1);
@@ -576,7 +576,8 @@ static void fault_events_are_no_fault_counters(void **state)
     stages_populate(&s);
     ev.u.hard_fault.tid = 80;
     (void)stages_feed(&s, ev);
-    assert_int_equal(column(&s, 8, M_HARD_FAULTS), -1);
+    assert_int_equal(column(&s, 8, M_HARD_FAULTS), 1);
+    assert_int_equal(column(&s, 12, M_HARD_FAULTS), 0);
     assert_int_equal(column(&s, 8, M_PAGE_FAULTS), -1);
     stages_free(&s);
 }
@@ -755,7 +756,7 @@ int main(void)
         cmocka_unit_test(switches_win_over_samples_and_an_origin_stays),
         cmocka_unit_test(times_win_over_switches_until_an_origin_is_settled),
         cmocka_unit_test(disk_bytes_are_columns_once_requests_are_recorded),
-        cmocka_unit_test(fault_events_are_no_fault_counters),
+        cmocka_unit_test(fault_events_count_hard_faults_and_no_others),
         cmocka_unit_test(early_events_are_not_counted),
         cmocka_unit_test(creation_survives_every_failing_allocation),
         cmocka_unit_test(what_grows_never_goes_back_whoever_tells_of_it),

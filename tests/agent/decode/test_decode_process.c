@@ -24,8 +24,8 @@ static const struct payload_row rows[] = {
     {2, 4, "P4444P4uawww", V4, "End", EV_PROC_STOP},
     {39, 5, "P4444P4uawwwF", V4 " ExitTime", "Defunct", EV_PROC_DEFUNCT},
     {11, 2, "4", "ProcessId", "Terminate", EV_KIND_COUNT},
-    {32, 2, "4444PPPPPPPPPPP", COUNTERS, "PerfCtr", EV_KIND_COUNT},
-    {33, 2, "4444PPPPPPPPPPP", COUNTERS, "PerfCtrRundown", EV_KIND_COUNT},
+    {32, 2, "4444PPPPPPPPPPP", COUNTERS, "PerfCtr", EV_PROC_COUNTERS},
+    {33, 2, "4444PPPPPPPPPPP", COUNTERS, "PerfCtrRundown", EV_PROC_COUNTERS},
 };
 
 static void assert_text(struct str s, const struct payload *p, const char *name)
@@ -36,10 +36,41 @@ static void assert_text(struct str s, const struct payload *p, const char *name)
     assert_memory_equal(s.p, text, s.n);
 }
 
+static void check_counters(const struct ev_proc_counters *c, const struct payload *p)
+{
+    static const struct {
+        unsigned metric;
+        const char *field;
+    } columns[] = {
+        {M_PAGE_FAULTS, "PageFaultCount"},
+        {M_HANDLE_COUNT, "HandleCount"},
+        {M_PEAK_WORKING_SET, "PeakWorkingSetSize"},
+        {M_VIRTUAL_BYTES, "VirtualSize"},
+        {M_WORKING_SET_SIZE, "WorkingSetSize"},
+        {M_PAGED_POOL, "QuotaPagedPoolUsage"},
+        {M_NON_PAGED_POOL, "QuotaNonPagedPoolUsage"},
+        {M_PRIVATE_BYTES, "PrivatePageCount"},
+    };
+    metric_mask all = 0;
+
+    assert_int_equal(c->pid, (uint32_t)payload_number(p, "ProcessId"));
+    for (size_t i = 0; i < COUNT_OF(columns); i++) {
+        all |= METRIC_BIT(columns[i].metric);
+        if (c->mask & METRIC_BIT(columns[i].metric)) {
+            assert_int_equal(c->values[columns[i].metric], payload_number(p, columns[i].field));
+        }
+    }
+    assert_true(c->mask == all || c->mask == METRIC_BIT(M_PEAK_WORKING_SET)); /* at an end */
+}
+
 static void check(const struct event *ev, const struct payload *p)
 {
     const struct proc_info *info = &ev->u.proc.info;
 
+    if (ev->kind == EV_PROC_COUNTERS) {
+        check_counters(&ev->u.counters, p);
+        return;
+    }
     assert_false(ev->u.proc.manifest);
     assert_int_equal(info->id.pid, (uint32_t)payload_number(p, "ProcessId"));
     assert_int_equal(info->parent_pid, (uint32_t)payload_number(p, "ParentId"));
