@@ -353,11 +353,7 @@ static void monitor_on_fact(void *ctx, const struct event *ev)
         monitor_on_source(m, ev);
         return;
     }
-    if (ev->kind == EV_GROUPS) { /* of the source itself, too */
-        aggregate_groups(m->aggregate, ev->u.groups);
-        return;
-    }
-    m->facts++;
+    m->facts += ev->kind != EV_GROUPS; /* of the source itself, too */
     monitor_take_event(m, ev);
 }
 

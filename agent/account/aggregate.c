@@ -791,9 +791,6 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
         return NULL;
     case EV_PROC_COUNTERS:
         return on_counters(a, ev);
-    case EV_GROUPS:
-        aggregate_groups(a, ev->u.groups);
-        return NULL;
     case EV_CPU_SAMPLE_INTERVAL:
         on_interval(a, ev);
         return NULL;
@@ -820,6 +817,7 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
     case EV_SYSCALL_ENTER:
     case EV_SOFT_FAULT:
     case EV_HARD_FAULT:
+    case EV_GROUPS: /* taken over at once */
     case EV_SOURCE: /* of the source itself */
     case EV_KIND_COUNT:
         break;
@@ -897,6 +895,10 @@ struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
 {
     struct instance *p;
 
+    if (ev->kind == EV_GROUPS) {
+        aggregate_groups(a, ev->u.groups);
+        return NULL;
+    }
     if (!a->groups_told && !ev->early) {
         see_group(a, ev->kind);
     }

@@ -16,8 +16,8 @@
  * page_faults come from tables and exit totals where there are any; else hard_faults is how many
  * were recorded, which is another measure: one process has one of the two. What events feed is a
  * column only while their group is recorded (EV_GROUPS; without such a fact, once an event of the
- * group has come). Who is charged: the process or thread the payload names; else the one the record's
- * header names; else who has the CPU, as context switches say; else nobody: counted as
+ * group has come). Who is charged: the process or thread the payload names; else the one the
+ * record's header names; else who has the CPU, as context switches say; else nobody: counted as
  * unattributed. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
 #define PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H

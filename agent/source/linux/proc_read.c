@@ -710,7 +710,7 @@ static void put_io_priority(struct proc_inst *p, struct snap_row *row)
     }
 }
 
-/* Of a process with one thread its schedstat says it; waits for disk and memory must be asked for. */
+/* One thread: its schedstat says it; waits for disk and memory must be asked for. */
 static void put_single_waits(struct proc_table *t, struct proc_inst *p,
                              const struct proc_switches *sw, struct snap_row *row)
 {
