@@ -166,18 +166,6 @@ static void etw_live_share_threads(struct etw_live *l)
     }
 }
 
-static void etw_live_time_callback(struct etw_session *s, bool roll)
-{
-    int64_t p99_ns = etw_hist_bound_ns(&s->took, 990);
-
-    if (p99_ns || roll) {
-        atomic_store(&s->p99_ns, p99_ns);
-    }
-    if (roll) {
-        etw_hist_roll(&s->took);
-    }
-}
-
 static uint64_t etw_live_starts_of_others(const struct etw_live *l, size_t but)
 {
     uint64_t starts = 0;
@@ -256,7 +244,7 @@ static void etw_live_by_time(struct etw_live *l, struct due *due, int64_t now_ns
         }
         if (query) {
             etw_session_watch(s, &l->conf, etw_live_starts_of_others(l, i), now_ns);
-            etw_live_time_callback(s, roll);
+            etw_session_time_callback(s, roll);
         }
         etw_session_by_time(s, &l->conf, now_ns);
         etw_live_publish(l, i);
@@ -703,27 +691,9 @@ static void etw_live_end(struct live_events *e)
 
 /* ---- what it counts ---- */
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int64_t larger_ns(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-static void etw_live_add_lost(struct etw_live_stats *v, const struct etw_session *s)
-{
-    uint64_t events = larger(atomic_load(&s->events_lost), atomic_load(&s->seen.events));
-    uint64_t buffers = larger(atomic_load(&s->buffers_lost), atomic_load(&s->seen.buffers));
-
-    v->lost_events += events;
-    v->lost_buffers += buffers;
-    if (s->conf.high) {
-        v->high_events += events;
-        v->high_buffers += buffers;
-    }
 }
 
 static void etw_live_add_ctl(struct etw_ctl_stats *sum, const struct etw_ctl_stats *one)
@@ -751,7 +721,7 @@ void etw_live_stats(const struct live_events *e, struct etw_live_stats *out)
             v.dropped += ring.dropped[k];
             v.dropped_of[k] += ring.dropped[k];
         }
-        etw_live_add_lost(&v, s);
+        etw_session_add_lost(s, &v);
         v.callback_p99_ns = larger_ns(v.callback_p99_ns, atomic_load(&s->p99_ns));
         v.items_skipped += atomic_load(&s->seen.items_skipped);
         v.sessions_lost += atomic_load(&s->losses);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
+#include "agent/source/windows/etw_ledger.h"
 #include "agent/source/windows/etw_owner.h"
 #include "agent/source/windows/etw_skip.h"
 #include "common/base/clk.h"
@@ -711,4 +712,34 @@ enum err etw_session_remove(struct etw_session *s, const uint8_t guid[16], struc
     s->conf.n_providers--;
     memmove(p, p + 1, (s->conf.n_providers - i) * sizeof *p);
     return s->down ? ERR_OK : etw_ctl_disable(s->ctl, guid, why);
+}
+
+void etw_session_time_callback(struct etw_session *s, bool roll)
+{
+    int64_t p99_ns = etw_hist_bound_ns(&s->took, 990);
+
+    if (p99_ns || roll) {
+        atomic_store(&s->p99_ns, p99_ns);
+    }
+    if (roll) {
+        etw_hist_roll(&s->took);
+    }
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+void etw_session_add_lost(const struct etw_session *s, struct etw_live_stats *v)
+{
+    uint64_t events = larger(atomic_load(&s->events_lost), atomic_load(&s->seen.events));
+    uint64_t buffers = larger(atomic_load(&s->buffers_lost), atomic_load(&s->seen.buffers));
+
+    v->lost_events += events;
+    v->lost_buffers += buffers;
+    if (s->conf.high) {
+        v->high_events += events;
+        v->high_buffers += buffers;
+    }
 }

@@ -130,4 +130,11 @@ void etw_session_stop(struct etw_session *s);
 /* Ends the consumer. */
 void etw_session_join(struct etw_session *s);
 
+/* What callbacks took lately, for p99_ns; roll: what is older than the last roll is forgotten. */
+void etw_session_time_callback(struct etw_session *s, bool roll);
+
+/* Adds what it has lost, as its counters or its stream say. */
+struct etw_live_stats;
+void etw_session_add_lost(const struct etw_session *s, struct etw_live_stats *v);
+
 #endif
