@@ -549,6 +549,7 @@ static enum err slice_steps(struct history *h)
         const struct point *p = h->points[k];
 
         step.inst = p->chain->inst;
+        step.boot = step.inst->instances ? NULL : &h->table.boots[step.inst->boot];
         step.tag = &p->chain->tag;
         step.slot_ns = p->slot_ns;
         step.spreads = p->spreads;
@@ -624,7 +625,7 @@ static enum err slice_cells(struct history *h, int64_t step_ns)
                               .metrics = history_columns(h),
                               .has_pid = h->q->ask->has_pid,
                               .pid = h->q->ask->pid,
-                              .names = true,
+                              .names = h->table.infos,
                               .folded = h->folded};
 
     return query_scan_cells(h->q, h->s, &ask, cells_take, h, NULL);
@@ -791,6 +792,7 @@ enum err query_history_steps(struct query *q, const struct query_history_steps *
     assert(steps->step_ns > 0);
     history_open(&h);
     h.table.nameless = true;
+    h.table.infos = !steps->nameless;
     for (size_t i = 0; !e && i < q->n_spans; i++) {
         e = history_host(&h, &q->spans[i]);
         if (!e) {

@@ -16,6 +16,7 @@ struct query_spread {
 /* One process in one step. Index i is the answer's metric i; cpu_percent stands for cpu_time. */
 struct query_step {
     const struct query_span *span;
+    const struct uuid *boot;       /* NULL: folded */
     const struct query_inst *inst; /* also one whose name was not asked for */
     uint32_t *tag;                 /* 0 at first; kept for the instance until its host is done */
     int64_t slot_ns;               /* start of the step, UTC */
@@ -27,7 +28,8 @@ struct query_step {
 
 /* Both callbacks end the scan with a result other than ERR_OK, which is returned. */
 struct query_history_steps {
-    int64_t step_ns;                                            /* above 0 */
+    int64_t step_ns; /* above 0 */
+    bool nameless;   /* nothing needs to be known of processes but who they are */
     enum err (*each)(void *ctx, const struct query_step *step); /* by host and time, roughly */
     enum err (*host_done)(void *ctx, const struct query_span *s);
     void *ctx;

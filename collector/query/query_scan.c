@@ -84,7 +84,7 @@ struct cell_scan {
     unsigned rows;
 };
 
-static bool scan_is_late(const struct query *q)
+bool query_scan_is_late(const struct query *q)
 {
     return deadline_passed(q->env->deadline);
 }
@@ -93,7 +93,7 @@ static enum err scan_row(void *ctx, const struct store_cell_row *row)
 {
     struct cell_scan *s = ctx;
 
-    if (s->rows++ % DEADLINE_ROWS == 0 && scan_is_late(s->q)) {
+    if (s->rows++ % DEADLINE_ROWS == 0 && query_scan_is_late(s->q)) {
         return ERR_TIMEOUT;
     }
     return s->each(s->ctx, row);
@@ -107,7 +107,7 @@ enum err query_scan_cells(struct query *q, const struct query_span *s, struct st
     struct store_used used = {.damaged = 0};
     enum err e;
 
-    if (scan_is_late(q)) {
+    if (query_scan_is_late(q)) {
         return ERR_TIMEOUT;
     }
     ask->used = &used;
@@ -148,7 +148,7 @@ static enum err scan_block(void *ctx, const struct store_block *b)
 {
     struct block_scan *s = ctx;
 
-    if (scan_is_late(s->q)) {
+    if (query_scan_is_late(s->q)) {
         return ERR_TIMEOUT;
     }
     s->q->clock = *b->clock;
@@ -182,14 +182,14 @@ static enum err scan_account(void *ctx, const struct loss_sum *a)
 {
     struct account_scan *s = ctx;
 
-    return scan_is_late(s->q) ? ERR_TIMEOUT : s->each_account(s->ctx, a);
+    return query_scan_is_late(s->q) ? ERR_TIMEOUT : s->each_account(s->ctx, a);
 }
 
 static enum err scan_told(void *ctx, const struct store_block *b)
 {
     struct account_scan *s = ctx;
 
-    return scan_is_late(s->q) ? ERR_TIMEOUT : s->each(s->ctx, b);
+    return query_scan_is_late(s->q) ? ERR_TIMEOUT : s->each(s->ctx, b);
 }
 
 enum err query_scan_accounts(struct query *q, const struct query_span *s,

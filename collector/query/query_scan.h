@@ -6,6 +6,9 @@
 
 #include "collector/query/query_impl.h"
 
+/* Whether the question's time is over. */
+bool query_scan_is_late(const struct query *q);
+
 /* store_cells_scan under the deadline; adds what was read to q->used.
  * Errors: ERR_TIMEOUT and those of store_cells_scan; so in the two below. */
 NODISCARD enum err query_scan_cells(struct query *q, const struct query_span *s,

@@ -50,6 +50,7 @@ struct series {
     uint32_t *touched;         /* those of them that are not zero */
     size_t n_touched;
     uint64_t *ticks; /* of the host in each bucket */
+    struct query_top_members members;
 };
 
 /* -- values -- */
@@ -67,7 +68,7 @@ static bool series_is_gauge(const struct series *x, unsigned i)
 }
 
 static bool series_fits(const struct query *q, const struct query_step *step,
-                        const struct wire_row *row)
+                        const struct proc_info *info, const struct wire_row *row)
 {
     const struct query_inst *inst = step->inst;
 
@@ -76,9 +77,9 @@ static bool series_fits(const struct query *q, const struct query_step *step,
         return !inst->instances && !row->instances && row->host == step->span->answer &&
                proc_id_eq(row->info.id, inst->id);
     case WIRE_GROUP_IMAGE:
-        return str_eq(row->info.name, inst->info ? inst->info->name : str_make(""));
+        return str_eq(row->info.name, info ? info->name : str_make(""));
     case WIRE_GROUP_USER:
-        return str_eq(row->info.user, inst->info ? inst->info->user : str_make(""));
+        return str_eq(row->info.user, info ? info->user : str_make(""));
     case WIRE_GROUP_HOST:
         return row->host == step->span->answer;
     default:
@@ -90,13 +91,28 @@ static bool series_fits(const struct query *q, const struct query_step *step,
 static size_t series_group(const struct series *x, const struct query_step *step)
 {
     const struct wire_answer *a = &x->q->out->data;
+    const struct proc_info *info = step->inst->info;
+    uint32_t row = QUERY_NO_MEMBER;
+    struct proc_info known;
     size_t i = 0;
 
     if (*step->tag) {
         return *step->tag - 1;
     }
-    while (i < a->n_rows && !series_fits(x->q, step, &a->rows[i])) {
-        i++;
+    if (x->members.rows && step->boot) {
+        row = query_top_member(&x->members, step->span->host, step->boot, step->inst->id);
+    }
+    if (row != QUERY_NO_MEMBER) {
+        i = row < a->n_rows ? row : a->n_rows;
+    } else {
+        if (!info && step->boot &&
+            store_info_brief(x->q->env->view, step->span->host, step->boot, step->inst->id,
+                             &known)) {
+            info = &known;
+        }
+        while (i < a->n_rows && !series_fits(x->q, step, info, &a->rows[i])) {
+            i++;
+        }
     }
     *step->tag = (uint32_t)i + 1;
     return i;
@@ -286,9 +302,11 @@ enum err query_series(struct query *q)
     struct query_history_steps steps = {
         .each = series_step_add, .host_done = series_host_done, .ctx = &x};
     const struct wire_query *given = q->ask;
+    bool by_name = ask.group_by == WIRE_GROUP_IMAGE || ask.group_by == WIRE_GROUP_USER;
     struct store_used used;
     enum err e = query_plan(q, series_metrics, sizeof series_metrics, SERIES_LIMIT);
 
+    steps.nameless = ask.name.n == 0;
     if (!e && ask.group_by == WIRE_GROUP_TREE) {
         e = errmsg_set(q->why, ERR_INVALID,
                        "series are of processes, images, users, hosts or the fleet");
@@ -307,7 +325,7 @@ enum err query_series(struct query *q)
             ask.by = WIRE_BY_AVG; /* not of who lives at the end alone */
         }
         q->ask = &ask;
-        e = query_top_rows(q);
+        e = query_top_rows(q, by_name ? &x.members : NULL);
         q->ask = given;
         if (!e && q->out->more) {
             e = errmsg_set(q->why, ERR_INVALID,
@@ -331,5 +349,6 @@ enum err query_series(struct query *q)
     if (!e) {
         series_end(&x);
     }
+    query_top_members_fini(&x.members);
     return e;
 }

@@ -8,9 +8,10 @@
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 
-#define BOOT_FOLDED UINT16_MAX /* of what stands for many */
-#define BOOTS_FIRST 16
-#define STALE_NS    (15 * CLK_S) /* a living process has had a row since */
+#define BOOT_FOLDED  UINT16_MAX /* of what stands for many */
+#define BOOTS_FIRST  16
+#define TOLD_AT_ONCE 64u
+#define STALE_NS     (15 * CLK_S) /* a living process has had a row since */
 
 /* Every process that is sampled has one of them, and the store keeps them at hand. */
 #define PRESENCE \
@@ -244,7 +245,7 @@ static enum err inst_make(struct query_table *t, struct query_inst **slot, const
     inst->id = k->id;
     inst->boot = k->boot;
     inst->seen_ns = QUERY_NEVER;
-    if (asked_for && (t->infos || k->boot == BOOT_FOLDED)) {
+    if (asked_for && ((t->infos && !t->told) || k->boot == BOOT_FOLDED)) {
         e = info_find(t, inst, k, &known, &is_known);
     }
     if (e) {
@@ -358,12 +359,39 @@ enum err query_table_row(struct query_table *t, const struct store_cell_row *row
     return e;
 }
 
+/* What tiers tell of many is kept once. NULL: there is no room. */
+static const struct proc_info *told_shared(struct query_table *t, const struct look *k)
+{
+    uint64_t hash = hash_bytes(k->name.p, k->name.n, hash_bytes(k->user.p, k->user.n, 0));
+    const struct proc_info **last = &t->told_last[hash & (QUERY_TOLD - 1)];
+
+    if (!*last || !str_eq((*last)->name, k->name) || !str_eq((*last)->user, k->user)) {
+        *last = told_info(t, k);
+    }
+    return *last;
+}
+
+/* The name is that of the newest row that tells one; rows before the range come last. */
+static enum err told_take(struct query_table *t, struct query_inst *inst,
+                          const struct store_cell_row *row)
+{
+    const struct look k = {.boot = BOOT_FOLDED, .name = row->name, .user = row->user};
+
+    if (!row->name.n || row->instances || inst->hidden || (row->before && inst->info) ||
+        (inst->info && str_eq(inst->info->name, k.name) && str_eq(inst->info->user, k.user))) {
+        return ERR_OK;
+    }
+    inst->info = told_shared(t, &k);
+    return inst->info ? ERR_OK : ERR_FULL;
+}
+
 static enum err row_take(void *ctx, const struct store_cell_row *row)
 {
     struct query_table *t = ctx;
     struct query_inst *inst;
     enum err e = query_table_row(t, row, &inst);
 
+    e = !e && t->told ? told_take(t, inst, row) : e;
     if (e) {
         return e;
     }
@@ -412,6 +440,7 @@ void query_table_start(struct query_table *t, const struct query_span *s, int64_
     t->newest_ns = QUERY_NEVER;
     t->newest_boot = 0;
     t->ticks = (struct store_ticks){0};
+    memset(t->told_last, 0, sizeof t->told_last);
 }
 
 /* Samples before the range that are older than this are no process's base: each has a newer one, or
@@ -440,9 +469,55 @@ static int64_t table_bases_from(void *ctx)
     return from_ns;
 }
 
+/* Whether the store is to be asked for it at the end. */
+static bool told_is_open(const struct query_table *t, const struct query_inst *inst)
+{
+    uint8_t by = t->q->ask->group_by;
+    bool nameless = !inst->info && (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER);
+    bool may_live = inst->boot == t->newest_boot && inst->seen_ns + STALE_NS >= t->newest_ns;
+
+    return !inst->hidden && inst->boot != BOOT_FOLDED && (nameless || may_live);
+}
+
+/* Of what was not told, and of whether those live that may. */
+static enum err told_end(struct query_table *t)
+{
+    const struct store_view *v = t->q->env->view;
+
+    for (size_t i = 0; i < t->cap;) {
+        struct query_inst *open[TOLD_AT_ONCE];
+        struct proc_key keys[TOLD_AT_ONCE];
+        struct proc_info known;
+        size_t n = 0;
+
+        for (; i < t->cap && n < TOLD_AT_ONCE; i++) {
+            if (t->slots[i] && told_is_open(t, t->slots[i])) {
+                open[n] = t->slots[i];
+                keys[n] = (struct proc_key){t->slots[i]->id, t->boots[t->slots[i]->boot]};
+                n++;
+            }
+        }
+        store_info_want(v, t->host, keys, n);
+        for (size_t k = 0; k < n; k++) {
+            if (store_info_brief(v, t->host, &keys[k].boot, keys[k].id, &known)) {
+                open[k]->info = arena_dup(&t->memory, &known, sizeof known);
+                if (!open[k]->info) {
+                    return ERR_FULL;
+                }
+            }
+        }
+        if (query_scan_is_late(t->q)) {
+            return ERR_TIMEOUT;
+        }
+    }
+    return ERR_OK;
+}
+
 enum err query_table_fill(struct query_table *t, const struct query_span *s,
                           const struct query_reach *reach)
 {
+    enum err e;
+
     struct store_cells ask = {.since_ns = reach->since_ns,
                               .until_ns = s->until_ns,
                               .before_ns = reach->before_ns,
@@ -461,7 +536,8 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
     for (unsigned i = 0; i < t->n_metrics; i++) {
         ask.metrics |= METRIC_BIT(query_table_column(t, i));
     }
-    return query_scan_cells(t->q, s, &ask, row_take, t, &t->ticks);
+    e = query_scan_cells(t->q, s, &ask, row_take, t, &t->ticks);
+    return !e && t->told ? told_end(t) : e;
 }
 
 /* -- results -- */

@@ -9,6 +9,7 @@
 
 #define QUERY_BOOTS_MAX 1024
 #define QUERY_NEVER     INT64_MIN
+#define QUERY_TOLD      256u /* names that were told last; a power of two */
 
 /* One metric of one instance. */
 struct query_cell {
@@ -44,15 +45,19 @@ struct query_table {
     bool presence; /* seen by whatever was sampled, whether that is looked at or not */
     bool all;      /* nothing is hidden but the idle process */
     bool nameless; /* nothing is hidden for its name */
+    bool told;     /* with infos, and no pattern of names: the name that tiers tell of a process,
+                      the newest, is its name, and the store is asked at the end, for those that
+                      have none and those that may live then: quicker for all who ever lived */
     size_t n_only; /* when there are any: all other instances are hidden; sorted */
     const struct proc_key *only;
     size_t n_insts, cap;                  /* cap is a power of two */
     struct query_inst **slots;            /* hash, NULL = free */
     unsigned n_boots, cap_boots, boot_at; /* boot_at: the one looked for last */
     struct uuid *boots;
-    struct store_ticks ticks; /* of the host, inside the window */
-    int64_t newest_ns;        /* newest sample of any instance */
-    uint16_t newest_boot;     /* its boot */
+    struct store_ticks ticks;                      /* of the host, inside the window */
+    int64_t newest_ns;                             /* newest sample of any instance */
+    uint16_t newest_boot;                          /* its boot */
+    const struct proc_info *told_last[QUERY_TOLD]; /* of told names, by hash */
 };
 
 void query_table_init(struct query_table *t, struct query *q);

@@ -25,6 +25,7 @@
 #include "collector/query/query_tree.h"
 #include "common/base/hash.h"
 #include "common/base/search.h"
+#include "common/os/os.h"
 
 #define TOP_LIMIT   10
 #define ASK_AT_ONCE 64u /* what is known of so many is looked for together */
@@ -450,6 +451,7 @@ static enum err top_rows(struct top *t)
 
 struct group {
     struct str name;
+    uint32_t number; /* as they came */
     uint32_t instances, hosts;
     size_t span;     /* of the largest part so far, */
     int64_t largest; /* which is this */
@@ -469,7 +471,52 @@ struct groups {
     uint8_t n_metrics; /* of the answer; the table may have fewer */
     size_t n, cap;     /* cap is a power of two */
     struct group **slots;
+    struct query_top_members *members; /* NULL: not wanted */
 };
+
+/* -- who is in which -- */
+
+static uint64_t member_key(const struct query_top_members *m, size_t host, const struct uuid *boot,
+                           struct proc_id id)
+{
+    struct {
+        struct uuid boot;
+        uint64_t start, pid_and_host;
+    } key = {*boot, id.start, (uint64_t)host << 32 | id.pid};
+
+    return hash_bytes(&key, sizeof key, m->seed);
+}
+
+/* One that has no room is asked for by name later. */
+static enum err groups_member(struct groups *g, const struct query_inst *inst,
+                              const struct group *x)
+{
+    struct query_top_members *m = g->members;
+    enum err e;
+
+    if (!m || inst->instances || g->table.first > 0 || m->map.n >= QUERY_MEMBERS_MAX) {
+        return ERR_OK;
+    }
+    e = map_reserve(&m->map);
+    if (!e) {
+        (void)map_put(&m->map, member_key(m, g->table.host, &g->table.boots[inst->boot], inst->id),
+                      (uint64_t)x->number + 1);
+    }
+    return e;
+}
+
+uint32_t query_top_member(const struct query_top_members *m, size_t host, const struct uuid *boot,
+                          struct proc_id id)
+{
+    uint64_t number = map_get(&m->map, member_key(m, host, boot, id));
+
+    return number ? m->rows[number - 1] : QUERY_NO_MEMBER;
+}
+
+void query_top_members_fini(struct query_top_members *m)
+{
+    map_fini(&m->map);
+}
 
 /* -- finding a group -- */
 
@@ -523,7 +570,7 @@ static enum err group_get(struct groups *g, struct str name, struct group **out)
             return ERR_FULL;
         }
         *slot = x;
-        g->n++;
+        x->number = (uint32_t)g->n++;
     }
     *out = *slot;
     return ERR_OK;
@@ -581,7 +628,7 @@ static enum err groups_inst(struct groups *g, size_t span, const struct query_in
     }
     x->when_ns = x->hosts + x->part_instances == 1 || inst->seen_ns > x->when_ns ? inst->seen_ns
                                                                                  : x->when_ns;
-    return ERR_OK;
+    return groups_member(g, inst, x);
 }
 
 /* The host's value of a metric goes to the group's. */
@@ -714,6 +761,21 @@ static enum err groups_row(struct groups *g, const struct group *x, struct wire_
     return query_host_index(g->q, &g->q->spans[x->span], &row->host);
 }
 
+static enum err groups_member_rows(struct groups *g, size_t n)
+{
+    uint32_t *rows = arena_array(&g->q->out->memory, g->n, sizeof *rows);
+
+    if (!rows) {
+        return ERR_FULL;
+    }
+    memset(rows, 0xff, g->n * sizeof *rows);
+    for (uint32_t i = 0; i < n; i++) {
+        rows[g->slots[i]->number] = i;
+    }
+    g->members->rows = rows;
+    return ERR_OK;
+}
+
 static enum err groups_rows(struct groups *g)
 {
     struct query *q = g->q;
@@ -722,6 +784,9 @@ static enum err groups_rows(struct groups *g)
     enum err e = rows ? ERR_OK : ERR_FULL;
 
     n = n < q->limit ? n : q->limit;
+    if (!e && g->members) {
+        e = groups_member_rows(g, n);
+    }
     for (size_t i = q->cursor.c; !e && i < n; i++) {
         struct query_cursor key = {.c = (uint32_t)i}; /* ranks already given */
 
@@ -736,15 +801,22 @@ static enum err groups_rows(struct groups *g)
     return e;
 }
 
-static enum err top_groups(struct query *q)
+static enum err top_groups(struct query *q, struct query_top_members *members)
 {
-    struct groups g = {.q = q};
+    struct groups g = {.q = q, .members = members};
     enum err e = ERR_OK;
 
     query_table_init(&g.table, q);
     g.n_metrics = g.table.n_metrics;
     g.table.infos = true;
     g.table.brief = true;
+    g.table.told = q->ask->name.n == 0;
+    if (members) {
+        members->told = g.table.told;
+        if (os_random(&members->seed, sizeof members->seed)) {
+            members->seed = (uint64_t)q->env->now_ns;
+        }
+    }
     for (size_t i = 0; !e && i < q->n_spans; i++) {
         e = groups_host(&g, i);
     }
@@ -803,10 +875,10 @@ enum err query_top(struct query *q)
 {
     enum err e = query_plan(q, top_metrics, sizeof top_metrics, TOP_LIMIT);
 
-    return e ? e : query_top_rows(q);
+    return e ? e : query_top_rows(q, NULL);
 }
 
-enum err query_top_rows(struct query *q)
+enum err query_top_rows(struct query *q, struct query_top_members *members)
 {
     enum err e = top_check(q);
 
@@ -815,5 +887,5 @@ enum err query_top_rows(struct query *q)
     }
     return q->ask->group_by == WIRE_GROUP_NONE || q->ask->group_by == WIRE_GROUP_TREE
                ? top_instances(q)
-               : top_groups(q);
+               : top_groups(q, members);
 }

@@ -22,10 +22,12 @@
 #include "tests/bench/bench.h"
 #include "tests/support/store_fill.h"
 
-#define ROUNDS         5
+#define ROUNDS_MAX     1000
 #define WINDOW         (300 * CLK_S)
 #define HOUR_NS        (3600 * CLK_S)
 #define LIVES_PER_HOUR 60000u
+
+static unsigned rounds; /* of each question */
 
 struct filled {
     char dir[256];
@@ -122,14 +124,14 @@ static struct asked ask_once(const struct filled *f, enum query_kind kind, struc
 
 static struct asked ask(const struct filled *f, enum query_kind kind, const struct wire_query *q)
 {
-    double ms[ROUNDS];
+    double ms[ROUNDS_MAX];
     struct asked x = {0};
 
-    for (size_t i = 0; i < ROUNDS; i++) {
+    for (size_t i = 0; i < rounds; i++) {
         x = ask_once(f, kind, *q);
         ms[i] = x.cpu_ms;
     }
-    x.cpu_ms = bench_median(ms, ROUNDS);
+    x.cpu_ms = bench_median(ms, rounds);
     return x;
 }
 
@@ -183,7 +185,7 @@ static void day(unsigned processes, unsigned hours)
     struct asked x;
 
     filled_make(&f, &conf, bench_quick() ? HOUR_NS : hours * HOUR_NS);
-    q = series_of(&f, 400);
+    q = series_of(&f, hours < 24 ? (400 * hours + 23) / 24 : 400); /* steps of five minutes */
     x = ask(&f, QUERY_SERIES, &q);
     bench_figure("series_20_hosts_24h_12_groups", x.cpu_ms, "ms", 100, BENCH_LESS);
     filled_free(&f);
@@ -269,6 +271,7 @@ static const struct opt opts[] = {
     {"only", 0, "hour|lives|fleet|day", "that one alone (all)", 0},
     {"fill", 0, "DIR",
      "measure nothing: fill the store of --only hour|lives|fleet there, up to now", 0},
+    {"rounds", 0, "N", "of each question, of which the median is told (5)", 0},
     {"json", 0, NULL, "one line a figure", 0},
     {"quick", 0, NULL, "a small run, for trying it out", 0},
 };
@@ -296,6 +299,7 @@ int main(int argc, char **argv)
     char *words[] = {argv[0], "--json", "--quick", NULL};
     int n = 1;
 
+    rounds = (unsigned)bench_number(args, "rounds", 1, ROUNDS_MAX, 5);
     if (opt_flag(args, "json")) {
         words[n++] = "--json";
     }

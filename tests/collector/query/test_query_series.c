@@ -449,9 +449,71 @@ static void buckets_add_up_to_what_history_gives(void **state)
     lab_close(l);
 }
 
+/* Pids 8 and 9 are "sh" for ten seconds, then "java" by exec; 8 ends at 120. Another goes on. */
+static struct lab *with_exec(void)
+{
+    struct lab *l = lab_open(NULL, NULL);
+
+    for (unsigned k = 0; k < 5; k++) {
+        lab_begin(l, 1, 7, k + 1);
+        ticks(l, 100 + 10 * k, 10);
+        for (uint32_t pid = 7; pid <= 9; pid++) {
+            int64_t v[10];
+
+            for (unsigned i = 0; i < 10; i++) {
+                v[i] = pid * (10 * (int64_t)k + i);
+            }
+            if (pid != 8 || k < 2) {
+                lab_cpu(l, pid, false, 0, 10, v);
+            }
+            if (k < 2) {
+                person(l, pid, pid == 7 ? "idler" : k ? "java" : "sh", "eve");
+            }
+        }
+        if (k == 2) {
+            lab_life(l, LIFE_PROCESS_STOP, 120, 8, "java");
+        }
+        lab_put(l);
+    }
+    return l;
+}
+
+static void a_process_is_counted_under_the_newest_name_that_it_had(void **state)
+{
+    static const struct {
+        int64_t step_s;
+        double until_s;
+        int64_t java_ms; /* of both, in all buckets */
+    } cases[] = {{1, 120, 17 * 19}, {10, 120, 17 * 19}, {10, 150, 9 * 49 + 8 * 19}};
+    struct lab *l = with_exec();
+
+    for (size_t k = 0; k < COUNT_OF(cases); k++) {
+        struct wire_query q = ask_metrics(1, both);
+        struct query_answer a;
+        int64_t sum = 0;
+
+        q.since_ns = LAB_NS(100);
+        q.until_ns = LAB_NS(cases[k].until_s);
+        q.step_ns = cases[k].step_s * CLK_S;
+        q.group_by = WIRE_GROUP_IMAGE;
+        ask_run(&a, l, QUERY_SERIES, &q, NULL);
+        assert_int_equal(a.data.n_rows, 2);
+        assert_true(str_eq(a.data.rows[0].info.name, str_make("java")));
+        assert_int_equal(a.data.rows[0].instances, 2);
+        assert_int_equal(a.data.rows[0].values[0], cases[k].java_ms * MS);
+        for (uint32_t b = 0; b < a.data.series->n_buckets; b++) {
+            sum += at(&a, 0, 0, b) == NONE ? 0 : at(&a, 0, 0, b);
+        }
+        assert_int_equal(sum, cases[k].java_ms * MS);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_process_is_counted_under_the_newest_name_that_it_had),
         cmocka_unit_test(groups_add_up_in_buckets_over_the_fleet),
         cmocka_unit_test(what_is_in_no_row_is_one_series_more),
         cmocka_unit_test(a_short_life_counts_in_a_groups_gauge_for_its_time),
