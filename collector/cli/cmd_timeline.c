@@ -43,7 +43,8 @@ static const struct opt_command usage = {
         "  procfleet timeline --host lab-7 --last 1h --format csv > lives.csv\n"
         "\n"
         "Lanes are for what changed: those that lived throughout are one pale line. A hatch is "
-        "where data is\nmissing. JSON and CSV have a row for each process.\n",
+        "where data is\nmissing, dots are where no agent ran. JSON and CSV have a row for each "
+        "process.\n",
 };
 
 /* -- rows for programs -- */
@@ -146,10 +147,13 @@ static enum err timeline_end(void *ctx)
 /* The shortest usual step with which the range fills no more than so many columns. */
 static int64_t timeline_step(int64_t span_ns, unsigned room)
 {
-    static const int64_t steps[] = {1, 2, 5, 10, 20, 50, 100, 200, 500}; /* ms */
-    static const int64_t seconds[] = {1,     2,     3,     5,     10,    15,     20,    30,   60,
-                                      120,   180,   300,   600,   900,   1200,   1800,  3600, 7200,
-                                      10800, 14400, 21600, 43200, 86400, 172800, 604800};
+    static const int64_t steps[] = {1,  2,  3,  4,  5,   6,   8,   10,  12,  15,  20,  25, 30,
+                                    40, 50, 60, 75, 100, 120, 150, 200, 250, 300, 400, 500};
+    static const int64_t tenths[] = {
+        10,    12,    15,    20,     24,     30,     40,     50,     60,      75,     100,   120,
+        150,   200,   240,   300,    400,    500,    600,    750,    900,     1000,   1200,  1500,
+        1800,  2400,  3000,  3600,   4500,   6000,   7200,   9000,   12000,   14400,  18000, 24000,
+        36000, 54000, 72000, 108000, 144000, 216000, 432000, 864000, 1728000, 6048000};
     int64_t most = room > 2 ? room - 1 : 1; /* the range may cut a column at both ends */
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -157,9 +161,9 @@ static int64_t timeline_step(int64_t span_ns, unsigned room)
             return steps[i] * CLK_MS;
         }
     }
-    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
-        if (span_ns / (seconds[i] * CLK_S) < most) {
-            return seconds[i] * CLK_S;
+    for (size_t i = 0; i < sizeof tenths / sizeof *tenths; i++) {
+        if (span_ns / (tenths[i] * 100 * CLK_MS) < most) {
+            return tenths[i] * 100 * CLK_MS;
         }
     }
     return span_ns / most + CLK_S;

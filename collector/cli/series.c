@@ -7,6 +7,7 @@
 
 #include "collector/cli/cli_client.h"
 #include "collector/cli/term/term.h"
+#include "common/base/plural.h"
 #include "common/wire/wire_series.h"
 
 #define WHOLE     1000000u /* ppm */
@@ -20,7 +21,7 @@ struct series_print {
     struct table *table;
     bool ascii;
     size_t n_columns;
-    struct table_column columns[HEAD_COLS + WIRE_METRICS_MAX + 4];
+    struct table_column columns[HEAD_COLS + WIRE_METRICS_MAX + 5];
     enum err e;
 };
 
@@ -186,6 +187,28 @@ static void print_arrived(struct series_print *p, const struct wire_series *s)
     buf_fini(&b);
 }
 
+/* What grew while a host was not measured is in the bucket after that. */
+static void print_reaches(struct series_print *p, const struct wire_series *s)
+{
+    char at[CLK_TEXT], since[CLK_TEXT], text[192];
+    uint32_t n = 0, widest = 0;
+
+    for (uint32_t b = 0; s->reaches && b < s->n_buckets; b++) {
+        n += s->reaches[b] > 0;
+        widest = s->reaches[b] > s->reaches[widest] ? b : widest;
+    }
+    if (n == 0 || p->e) {
+        return;
+    }
+    (void)snprintf(
+        text, sizeof text, "%u %s what grew while nothing was measured: that of %s since %s", n,
+        plural(n, "character holds", "characters hold"),
+        clk_format_utc(at, sizeof at, clk_add(s->t0_ns, (int64_t)widest * s->step_ns), 0),
+        clk_format_utc(since, sizeof since,
+                       clk_add(s->t0_ns, (int64_t)(widest - s->reaches[widest]) * s->step_ns), 0));
+    table_note(p->table, str_make(text));
+}
+
 static void print_axis(struct series_print *p, const struct wire_series *s)
 {
     char from[CLK_TEXT], to[CLK_TEXT], text[160];
@@ -213,6 +236,7 @@ static void print_table(struct series_print *p, const struct wire_answer *a)
     print_arrived(p, a->series);
     if (!p->e && a->series->n_buckets) {
         print_axis(p, a->series);
+        print_reaches(p, a->series);
     }
 }
 
@@ -247,6 +271,7 @@ static void add_columns(struct series_print *p)
     }
     add_column(p, "present_ppm", TABLE_COUNT);
     add_column(p, "hosts_in", TABLE_COUNT);
+    add_column(p, "reaches", TABLE_COUNT);
 }
 
 static size_t put_heads(const struct series_print *p, struct table_cell *cells,
@@ -275,7 +300,7 @@ static size_t put_heads(const struct series_print *p, struct table_cell *cells,
 
 static void print_rows(struct series_print *p, const struct wire_answer *a)
 {
-    struct table_cell cells[HEAD_COLS + WIRE_METRICS_MAX + 4];
+    struct table_cell cells[HEAD_COLS + WIRE_METRICS_MAX + 5];
     const struct wire_series *s = a->series;
 
     for (size_t g = 0; g < s->n_groups; g++) {
@@ -292,6 +317,7 @@ static void print_rows(struct series_print *p, const struct wire_answer *a)
             }
             cells[n++] = table_number(true, s->present[b]);
             cells[n++] = table_number(true, s->hosts_in[b]);
+            cells[n++] = table_number(s->reaches != NULL, s->reaches ? s->reaches[b] : 0);
             p->e = table_row(p->table, cells);
         }
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/console/api_lifetimes.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/map.h"
@@ -11,7 +12,6 @@
 #include "common/model/ledger.h"
 #include "common/text/field.h"
 #include "common/text/jsonw.h"
-#include "common/wire/wire_lifetimes.h"
 #include "common/wire/wire_overview.h"
 #include "common/wire/wire_series.h"
 
@@ -27,7 +27,7 @@ static void json_begin(struct jsonw *j, struct buf *out)
 
 /* -- values -- */
 
-static void put_ns(struct jsonw *j, const char *key, int64_t ns)
+void api_json_ns(struct jsonw *j, const char *key, int64_t ns)
 {
     char text[24];
 
@@ -39,7 +39,7 @@ static void put_ns(struct jsonw *j, const char *key, int64_t ns)
 static void put_ns_known(struct jsonw *j, const char *key, int64_t ns)
 {
     if (ns) {
-        put_ns(j, key, ns);
+        api_json_ns(j, key, ns);
     } else {
         jsonw_null(j, key);
     }
@@ -63,26 +63,11 @@ static void put_uint_known(struct jsonw *j, const char *key, bool known, uint64_
     }
 }
 
-static void put_ms(struct jsonw *j, const char *key, int64_t ns)
+void api_json_ms(struct jsonw *j, const char *key, int64_t ns)
 {
     char text[JSONW_MS_TEXT];
 
     jsonw_raw(j, key, jsonw_ms(text, ns, 3));
-}
-
-/* Milliseconds from microseconds, without a fraction that is zero. */
-static void put_us(struct jsonw *j, int64_t us)
-{
-    char text[32];
-    uint64_t v = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
-
-    if (v % 1000) {
-        (void)snprintf(text, sizeof text, "%s%llu.%03u", us < 0 ? "-" : "",
-                       (unsigned long long)(v / 1000), (unsigned)(v % 1000));
-        jsonw_raw(j, NULL, text);
-    } else {
-        jsonw_int(j, NULL, us / 1000);
-    }
 }
 
 static void put_uuid(struct jsonw *j, const char *key, const struct uuid *id)
@@ -104,7 +89,7 @@ static void put_hex(struct jsonw *j, const char *key, const void *bytes, size_t 
     jsonw_text(j, key, str_make(text));
 }
 
-static void put_u32s(struct jsonw *j, const char *key, const uint32_t *v, size_t n)
+void api_json_u32s(struct jsonw *j, const char *key, const uint32_t *v, size_t n)
 {
     jsonw_array(j, key);
     for (size_t i = 0; i < n; i++) {
@@ -142,12 +127,12 @@ static void put_host(struct jsonw *j, const struct wire_host *h)
     put_ns_known(j, "last_ns", h->last_ns);
     put_ns_known(j, "heard_ns", h->heard_ns);
     if (offset) {
-        put_ns(j, "offset_ns", h->offset_ns);
+        api_json_ns(j, "offset_ns", h->offset_ns);
     } else {
         jsonw_null(j, "offset_ns");
     }
     if (h->has_offset) {
-        put_ns(j, "offset_error_ns", h->offset_error_ns);
+        api_json_ns(j, "offset_error_ns", h->offset_error_ns);
     } else {
         jsonw_null(j, "offset_error_ns");
     }
@@ -163,8 +148,8 @@ static void put_host(struct jsonw *j, const struct wire_host *h)
 static void put_loss_span(struct jsonw *j, const struct wire_loss_span *s)
 {
     jsonw_object(j, NULL);
-    put_ns(j, "first_ns", s->first_ns);
-    put_ns(j, "last_ns", s->last_ns);
+    api_json_ns(j, "first_ns", s->first_ns);
+    api_json_ns(j, "last_ns", s->last_ns);
     jsonw_uint(j, "ticks", s->ticks);
     jsonw_uint(j, "events", s->events);
     jsonw_end(j);
@@ -188,8 +173,8 @@ static void put_coverage_host(struct jsonw *j, const struct wire_coverage *c)
 {
     jsonw_object(j, NULL);
     jsonw_uint(j, "host", c->host);
-    put_ns(j, "since_ns", c->since_ns);
-    put_ns(j, "until_ns", c->until_ns);
+    api_json_ns(j, "since_ns", c->since_ns);
+    api_json_ns(j, "until_ns", c->until_ns);
     jsonw_uint(j, "ppm", c->ppm);
     put_uint_known(j, "ticks_ppm", c->has_ticks, c->ticks_ppm);
     put_uint_known(j, "events_ppm", c->has_events, c->events_ppm);
@@ -238,8 +223,8 @@ static void put_envelope(struct jsonw *j, const struct query_answer *x)
 {
     const struct wire_answer *a = &x->data;
 
-    put_ns(j, "since_ns", a->since_ns);
-    put_ns(j, "until_ns", a->until_ns);
+    api_json_ns(j, "since_ns", a->since_ns);
+    api_json_ns(j, "until_ns", a->until_ns);
     jsonw_bool(j, "partial", a->partial);
     jsonw_array(j, "notes");
     for (size_t i = 0; i < a->n_notes; i++) {
@@ -401,7 +386,7 @@ static void put_row_host(struct jsonw *j, const struct wire_row *r)
 
 static void put_row_time(struct jsonw *j, const struct wire_row *r)
 {
-    put_ms(j, NULL, r->when_ns);
+    api_json_ms(j, NULL, r->when_ns);
 }
 
 static void put_row_instances(struct jsonw *j, const struct wire_row *r)
@@ -432,7 +417,7 @@ static enum err put_columns(struct jsonw *j, enum query_kind kind, unsigned grou
     jsonw_object(j, "rows");
     jsonw_uint(j, "n", a->n_rows);
     put_column(j, "host", a, put_row_host);
-    put_u32s(j, "info", place, a->n_rows);
+    api_json_u32s(j, "info", place, a->n_rows);
     put_column(j, "time_ms", a, put_row_time);
     put_column(j, "instances", a, put_row_instances);
     put_column(j, "hosts", a, put_row_hosts);
@@ -533,7 +518,7 @@ static void put_cell(struct jsonw *j, const struct table_column *column,
         table_put_json(j, column->key, column->unit, cell);
     }
     if (cell->state == TABLE_NUMBER && column == field_column(FIELD_TIME)) {
-        put_ms(j, "time_ms", cell->number);
+        api_json_ms(j, "time_ms", cell->number);
     }
 }
 
@@ -590,8 +575,8 @@ static void put_event(struct jsonw *j, const struct wire_answer *a, const struct
 
     jsonw_object(j, NULL);
     jsonw_uint(j, "host", ev->host);
-    put_ns(j, "time_ns", ev->event.wall_ns);
-    put_ms(j, "time_ms", ev->event.wall_ns);
+    api_json_ns(j, "time_ns", ev->event.wall_ns);
+    api_json_ms(j, "time_ms", ev->event.wall_ns);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         struct table_cell c = field_of_event((int)more[i].what, a, ev);
 
@@ -678,13 +663,16 @@ static void put_series(struct jsonw *j, unsigned group_by, const struct wire_ans
     const struct wire_series *s = a->series;
 
     jsonw_object(j, "series");
-    put_ns(j, "t0_ns", s->t0_ns);
-    put_ms(j, "t0_ms", s->t0_ns);
+    api_json_ns(j, "t0_ns", s->t0_ns);
+    api_json_ms(j, "t0_ms", s->t0_ns);
     jsonw_int(j, "step_ns", s->step_ns);
     jsonw_uint(j, "n", s->n_buckets);
     jsonw_uint(j, "hosts_asked", s->hosts_asked);
-    put_u32s(j, "present", s->present, s->n_buckets);
-    put_u32s(j, "hosts_in", s->hosts_in, s->n_buckets);
+    api_json_u32s(j, "present", s->present, s->n_buckets);
+    api_json_u32s(j, "hosts_in", s->hosts_in, s->n_buckets);
+    if (s->reaches) {
+        api_json_u32s(j, "reaches", s->reaches, s->n_buckets);
+    }
     jsonw_array(j, "groups");
     for (size_t g = 0; g < s->n_groups; g++) {
         put_series_group(j, group_by, a, g);
@@ -725,6 +713,7 @@ static void put_series_row(struct jsonw *j, const struct fields_list *heads,
     }
     jsonw_uint(j, "present_ppm", s->present[b]);
     jsonw_uint(j, "hosts_in", s->hosts_in[b]);
+    put_uint_known(j, "reaches", s->reaches != NULL, s->reaches ? s->reaches[b] : 0);
     jsonw_end(j);
 }
 
@@ -751,97 +740,6 @@ static void put_series_flat(struct jsonw *j, const struct wire_query *q,
             put_series_row(j, &heads, a, g, b);
         }
     }
-    jsonw_end(j);
-}
-
-/* -- lifetimes -- */
-
-enum life_special { LIFE_JSON_LIVES = -1, LIFE_JSON_UNKNOWN = -2 };
-
-static void put_lives(struct jsonw *j, const struct wire_lifetimes *l)
-{
-    jsonw_array(j, "life_ms");
-    for (size_t i = 0; i < l->n; i++) {
-        if (l->life_us[i] == WIRE_LIFE_LIVES) {
-            jsonw_int(j, NULL, LIFE_JSON_LIVES);
-        } else if (l->life_us[i] == WIRE_LIFE_UNKNOWN) {
-            jsonw_int(j, NULL, LIFE_JSON_UNKNOWN);
-        } else {
-            put_us(j, l->life_us[i]);
-        }
-    }
-    jsonw_end(j);
-    jsonw_array(j, "exit_code");
-    for (size_t i = 0; i < l->n; i++) {
-        if (l->exit_code[i] == WIRE_LIFE_NOT_KNOWN) {
-            jsonw_null(j, NULL);
-        } else {
-            jsonw_int(j, NULL, l->exit_code[i]);
-        }
-    }
-    jsonw_end(j);
-    jsonw_array(j, "cpu_ms");
-    for (size_t i = 0; i < l->n; i++) {
-        if (l->cpu_us[i] == WIRE_LIFE_NOT_KNOWN) {
-            jsonw_null(j, NULL);
-        } else {
-            put_us(j, l->cpu_us[i]);
-        }
-    }
-    jsonw_end(j);
-}
-
-static void put_density(struct jsonw *j, const struct wire_lifetimes *l)
-{
-    jsonw_object(j, "density");
-    put_ms(j, "t0_ms", l->t0_ns);
-    put_ms(j, "step_ms", l->step_ns);
-    jsonw_uint(j, "n", l->n_buckets);
-    put_u32s(j, "starts", l->starts, l->n_buckets);
-    put_u32s(j, "ends", l->ends, l->n_buckets);
-    put_u32s(j, "present", l->present, l->n_buckets);
-    jsonw_array(j, "images");
-    for (size_t i = 0; i < l->n_images; i++) {
-        jsonw_object(j, NULL);
-        jsonw_uint(j, "name", l->images[i].name);
-        put_u32s(j, "starts", l->images[i].starts, l->n_buckets);
-        put_u32s(j, "ends", l->images[i].ends, l->n_buckets);
-        jsonw_end(j);
-    }
-    jsonw_end(j);
-    jsonw_end(j);
-}
-
-/* `start` is left out: a click asks processes by pid and moment. */
-static void put_lifetimes(struct jsonw *j, const struct wire_lifetimes *l)
-{
-    jsonw_object(j, "lifetimes");
-    put_ns(j, "t0_ns", l->t0_ns);
-    put_ms(j, "t0_ms", l->t0_ns);
-    jsonw_uint(j, "n", l->n);
-    jsonw_array(j, "start_ms");
-    for (size_t i = 0; i < l->n; i++) {
-        put_us(j, l->start_us[i]);
-    }
-    jsonw_end(j);
-    put_lives(j, l);
-    put_u32s(j, "host", l->host, l->n);
-    put_u32s(j, "name", l->name, l->n);
-    put_u32s(j, "user", l->user, l->n);
-    put_u32s(j, "pid", l->pid, l->n);
-    jsonw_array(j, "parent");
-    for (size_t i = 0; i < l->n; i++) {
-        jsonw_int(j, NULL, l->parent[i]);
-    }
-    jsonw_end(j);
-    put_u32s(j, "flags", l->flags, l->n);
-    jsonw_array(j, "names");
-    for (size_t i = 0; i < l->n_names; i++) {
-        jsonw_bytes(j, NULL, l->names[i]);
-    }
-    jsonw_end(j);
-    jsonw_uint(j, "left_out", l->left_out);
-    put_density(j, l);
     jsonw_end(j);
 }
 
@@ -894,7 +792,7 @@ static void put_overview_store(struct jsonw *j, const struct wire_overview *o)
     put_uint_known(j, "next_tier", o->next_tier != 0, o->next_tier ? o->next_tier - 1 : 0);
     put_ns_known(j, "next_window_ns", o->next_window_ns);
     if (o->next_tier) {
-        put_ns(j, "next_in_ns", o->next_in_ns);
+        api_json_ns(j, "next_in_ns", o->next_in_ns);
     } else {
         jsonw_null(j, "next_in_ns");
     }
@@ -942,7 +840,7 @@ void api_json_answer(struct buf *out, enum query_kind kind, const struct wire_qu
     if (a->overview) {
         put_overview(&j, a->overview);
     } else if (a->lifetimes) {
-        put_lifetimes(&j, a->lifetimes);
+        api_lifetimes_json(&j, a->lifetimes);
     } else if (a->series && rows) {
         put_series_flat(&j, q, a);
     } else if (kind == QUERY_EVENTS && !rows) {

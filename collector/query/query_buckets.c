@@ -3,6 +3,7 @@
 #include "common/wire/wire_series.h"
 
 #define BUCKETS_USUAL 60u
+#define QUIET_PART    50 /* of a bucket: a shorter stretch is not seen in it */
 #define STEP_MAX      (INT64_C(36525) * 86400 * CLK_S)
 
 /* -- the axis -- */
@@ -123,10 +124,13 @@ enum err query_buckets_plan(struct query_buckets *x, struct query *q)
     x->t0_ns = buckets_floor(since_ns, x->step_ns);
     x->n = (uint32_t)n;
     x->present = arena_array(&q->out->memory, n, sizeof *x->present);
+    x->hosts_in = arena_array(&q->out->memory, n, sizeof *x->hosts_in);
+    x->reaches = arena_array(&q->out->memory, n, sizeof *x->reaches);
     x->wanted_ns = arena_array(&q->out->memory, n, sizeof *x->wanted_ns);
     x->there_ns = arena_array(&q->out->memory, n, sizeof *x->there_ns);
     query_known(q);
-    return x->present && x->wanted_ns && x->there_ns ? ERR_OK : ERR_FULL;
+    return x->present && x->hosts_in && x->reaches && x->wanted_ns && x->there_ns ? ERR_OK
+                                                                                  : ERR_FULL;
 }
 
 /* The part of bucket b that lies in [since, until), ns. */
@@ -171,40 +175,107 @@ static bool buckets_all_lost(const struct query_buckets *x, uint32_t b,
            clk_add(first, x->step_ns) <= last_ns;
 }
 
-/* As Coverage counts: a window that hangs on the newest data may begin before the first. */
-void query_buckets_cover(struct query_buckets *x, const struct query_span *s,
-                         const struct query_ledger *l, const uint64_t *ticks)
+int64_t query_buckets_quiet_least(const struct query_buckets *x)
 {
-    int64_t period = l->period_ns > 0 ? l->period_ns : 1;
-    int64_t end_ns = clk_add(s->about->last_ns, period);
+    return x->step_ns / QUIET_PART;
+}
 
+/* Growth of the first tick behind a stretch is that of the whole stretch, but in front of the first
+ * data, and where the tick before the window is too far away to count from. */
+static void buckets_reach(struct query_buckets *x, const struct query_span *s,
+                          const struct query_quiet *quiet)
+{
+    for (size_t i = 0; i < quiet->n; i++) {
+        const struct quiet_span *q = &quiet->spans[i];
+        int64_t from = clk_sub(q->since_ns, x->t0_ns) / x->step_ns;
+        int64_t to = clk_sub(q->until_ns, x->t0_ns) / x->step_ns;
+        bool base =
+            q->until_ns > s->about->first_ns &&
+            (q->since_ns > s->since_ns || clk_sub(q->until_ns, q->since_ns) < QUERY_LOOKBACK_NS);
+
+        if (base && !q->cut && from >= 0 && to < x->n && to - from > (int64_t)x->reaches[to]) {
+            x->reaches[to] = (uint32_t)(to - from);
+        }
+    }
+}
+
+/* What of [since, until) in bucket b was not measured; *at is the first stretch that may matter. */
+static int64_t buckets_quiet(const struct query_buckets *x, uint32_t b,
+                             const struct query_quiet *quiet, size_t *at, int64_t since_ns,
+                             int64_t until_ns)
+{
+    int64_t begin_ns = clk_add(x->t0_ns, (int64_t)b * x->step_ns), sum_ns = 0;
+
+    while (*at < quiet->n && quiet->spans[*at].until_ns <= begin_ns) {
+        ++*at;
+    }
+    for (size_t i = *at; i < quiet->n; i++) {
+        const struct quiet_span *q = &quiet->spans[i];
+
+        if (q->since_ns >= clk_add(begin_ns, x->step_ns)) {
+            break;
+        }
+        sum_ns += query_buckets_overlap(x, b, q->since_ns > since_ns ? q->since_ns : since_ns,
+                                        q->until_ns < until_ns ? q->until_ns : until_ns);
+    }
+    return sum_ns;
+}
+
+/* What of `there` in bucket b is known to be lost. */
+static int64_t buckets_lost(const struct query_buckets *x, uint32_t b, const struct query_ledger *l,
+                            const uint64_t *ticks, int64_t there)
+{
+    int64_t period = l->period_ns > 0 ? l->period_ns : 1, left = there;
+
+    for (size_t k = 0; left > 0 && k < l->n_spans; k++) {
+        const struct wire_loss_span *lost = &l->spans[k];
+        int64_t least = clk_add(lost->first_ns, period);
+        int64_t last = lost->last_ns > least ? lost->last_ns : least;
+        int64_t here = query_buckets_overlap(x, b, lost->first_ns, last);
+
+        if (here) {
+            bool none = ticks ? !ticks[b] : buckets_all_lost(x, b, lost, last, period);
+            bool empty = none && period / 2 <= x->step_ns;
+            double share = buckets_density(l, lost, clk_sub(last, lost->first_ns));
+
+            left = empty ? 0 : left - (int64_t)((double)here * share + 0.5);
+        }
+    }
+    return there - (left > 0 ? left : 0);
+}
+
+/* As Coverage counts: a window that hangs on the newest data may begin before the first. What is
+ * known to be lost was not measured either, so the larger of both counts. */
+void query_buckets_cover(struct query_buckets *x, const struct query_span *s,
+                         const struct query_ledger *l, const struct query_quiet *quiet,
+                         const uint64_t *ticks, uint8_t *measured)
+{
+    int64_t period_ns = quiet->period_ns > 0 ? quiet->period_ns : l->period_ns;
+    int64_t end_ns = clk_add(s->about->last_ns, period_ns > 0 ? period_ns : 1);
+    bool late = s->anchored && s->about->first_ns > s->since_ns;
+    int64_t since = late ? s->about->first_ns : s->since_ns;
+    int64_t from = s->about->first_ns > since ? s->about->first_ns : since;
+    int64_t until = end_ns < s->until_ns ? end_ns : s->until_ns;
+    size_t at = 0;
+
+    buckets_reach(x, s, quiet);
     for (uint32_t b = 0; b < x->n; b++) {
-        bool late = s->anchored && s->about->first_ns > s->since_ns;
-        int64_t since = late ? s->about->first_ns : s->since_ns;
-        int64_t from = s->about->first_ns > since ? s->about->first_ns : since;
         int64_t wanted = query_buckets_overlap(x, b, since, s->until_ns);
-        int64_t there =
-            query_buckets_overlap(x, b, from, end_ns < s->until_ns ? end_ns : s->until_ns);
+        int64_t there = query_buckets_overlap(x, b, from, until);
+        int64_t quiet_ns = buckets_quiet(x, b, quiet, &at, from, until);
+        int64_t lost_ns = buckets_lost(x, b, l, ticks, there);
+        bool is_in = ticks ? ticks[b] > 0 : there > quiet_ns;
 
+        x->hosts_in[b] += is_in;
+        if (measured && is_in) {
+            measured[b / 8] |= (uint8_t)(1u << b % 8);
+        }
         if (!wanted || (s->over && !there)) {
             continue; /* of a recording that ended nothing is expected */
         }
-        for (size_t k = 0; there > 0 && k < l->n_spans; k++) {
-            const struct wire_loss_span *lost = &l->spans[k];
-            int64_t least = clk_add(lost->first_ns, period);
-            int64_t last = lost->last_ns > least ? lost->last_ns : least;
-            int64_t here = query_buckets_overlap(x, b, lost->first_ns, last);
-
-            if (here) {
-                bool none = ticks ? !ticks[b] : buckets_all_lost(x, b, lost, last, period);
-                bool empty = none && period / 2 <= x->step_ns;
-                double share = buckets_density(l, lost, clk_sub(last, lost->first_ns));
-
-                there = empty ? 0 : there - (int64_t)((double)here * share + 0.5);
-            }
-        }
-        x->wanted_ns[b] += (double)(s->over ? there > 0 ? there : 0 : wanted);
-        x->there_ns[b] += (double)(there > 0 ? there : 0);
+        lost_ns = lost_ns > quiet_ns ? lost_ns : quiet_ns;
+        x->wanted_ns[b] += (double)(s->over ? there : wanted);
+        x->there_ns[b] += (double)(there > lost_ns ? there - lost_ns : 0);
     }
 }
 

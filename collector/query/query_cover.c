@@ -164,15 +164,30 @@ static void cover_settle(struct query *q, const struct query_span *s, struct que
 
 /* -- scanning -- */
 
+struct cover_scan {
+    struct query_ledger *l;
+    struct query_quiet *quiet; /* NULL: not wanted */
+};
+
 static enum err cover_block(void *ctx, const struct store_block *b)
 {
-    query_ledger_batch(ctx, b->batch);
+    const struct cover_scan *x = ctx;
+
+    query_ledger_batch(x->l, b->batch);
+    if (x->quiet) {
+        query_quiet_batch(x->quiet, b->batch);
+    }
     return ERR_OK;
 }
 
 static enum err cover_account(void *ctx, const struct loss_sum *a)
 {
-    query_ledger_account(ctx, a);
+    const struct cover_scan *x = ctx;
+
+    query_ledger_account(x->l, a);
+    if (x->quiet) {
+        query_quiet_account(x->quiet, a);
+    }
     return ERR_OK;
 }
 
@@ -316,6 +331,13 @@ static enum err edges_look(struct query *q, const struct query_span *s, struct q
 
 enum err query_cover_scan(struct query *q, const struct query_span *s, struct query_ledger *out)
 {
+    return query_cover_scan_quiet(q, s, out, NULL);
+}
+
+enum err query_cover_scan_quiet(struct query *q, const struct query_span *s,
+                                struct query_ledger *out, struct query_quiet *quiet)
+{
+    struct cover_scan x = {out, quiet};
     struct store_used used = {.damaged = 0};
     const struct store_range range = {.since_ns = s->since_ns,
                                       .until_ns = s->until_ns,
@@ -324,14 +346,14 @@ enum err query_cover_scan(struct query *q, const struct query_span *s, struct qu
     enum err e;
 
     query_ledger_init(out, s->since_ns, s->until_ns);
-    e = query_scan_accounts(q, s, &range, cover_account, cover_block, out);
+    e = query_scan_accounts(q, s, &range, cover_account, cover_block, &x);
     memset(used.windows, 0, sizeof used.windows); /* told of are those the values were read from */
     query_scan_used(q, s, &used);
     e = e ? e : edges_look(q, s, out);
     if (!e) {
         cover_settle(q, s, out, &used.holes);
     }
-    return e;
+    return !e && quiet ? query_quiet_end(quiet, q, s) : e;
 }
 
 enum err query_cover_host(struct query *q, struct query_span *s, struct wire_coverage *c,

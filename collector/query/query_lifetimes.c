@@ -650,17 +650,28 @@ static enum err lives_images(struct lives *l, struct wire_lifetimes *out, struct
 }
 
 /* What of each host arrived, as far as there is room for it beside the lives. */
-static enum err lives_cover(struct lives *l)
+static enum err lives_cover(struct lives *l, struct wire_lifetimes *out)
 {
     struct query *q = l->q;
     struct wire_coverage *all = arena_array(&q->out->memory, q->n_spans, sizeof *all);
     struct query_ledger *ledger = arena_array(&q->out->memory, 1, sizeof *ledger);
-    enum err e = all && ledger ? ERR_OK : ERR_FULL;
+    struct query_quiet *quiet = arena_array(&q->out->memory, 1, sizeof *quiet);
+    size_t bytes = (l->axis.n + 7u) / 8u;
+    uint8_t *bits = NULL;
+    enum err e = all && ledger && quiet ? ERR_OK : ERR_FULL;
 
+    out->n_measured = q->n_spans * bytes <= WIRE_LIFE_MEASURED_MAX ? q->n_spans : 0;
+    if (!e && out->n_measured) {
+        bits = arena_array(&q->out->memory, q->n_spans, bytes);
+        out->measured = bits;
+        e = bits ? ERR_OK : ERR_FULL;
+    }
     for (size_t i = 0; !e && i < q->n_spans; i++) {
-        e = query_cover_scan(q, &q->spans[i], ledger);
+        query_quiet_init(quiet, &q->spans[i], query_buckets_quiet_least(&l->axis));
+        e = query_cover_scan_quiet(q, &q->spans[i], ledger, quiet);
         if (!e) {
-            query_buckets_cover(&l->axis, &q->spans[i], ledger, NULL);
+            query_buckets_cover(&l->axis, &q->spans[i], ledger, quiet, NULL,
+                                bits ? bits + q->spans[i].answer * bytes : NULL);
         }
         if (!e && query_fits(q, NULL, ledger->n_spans * 64)) {
             e = query_cover_host(q, &q->spans[i], &all[q->out->data.n_coverage++], ledger);
@@ -682,13 +693,14 @@ static enum err lives_answer(struct lives *l)
     e = e ? e : lives_images(l, out, names);
     if (!e) {
         q->bytes += l->n * LIVES_ROW_BYTES;
-        e = lives_cover(l);
+        e = lives_cover(l, out);
     }
     if (!e) {
         out->t0_ns = l->axis.t0_ns;
         out->step_ns = l->axis.step_ns;
         out->n_buckets = l->axis.n;
         out->present = l->axis.present;
+        out->hosts_in = l->axis.hosts_in;
         out->starts = l->starts;
         out->ends = l->ends;
         out->names = names;

@@ -14,7 +14,8 @@
  * for, or over its ticks where that is longer. That of a gauge is the mean: of one process over its
  * samples, of a group over the host's ticks, so that a process that lived for a tenth of the bucket
  * counts a tenth. Groups over several hosts are the sum of the hosts' values. Nothing is scaled up
- * for what is missing.
+ * for what is missing, and nothing spread: where a host was not measured for a while, the growth
+ * of all that time is in the bucket of its next tick, and `reaches` says how far back it goes.
  *
  * Memory: groups times metrics times buckets, at most WIRE_SERIES_VALUES_MAX. */
 #include "collector/query/query_impl.h"
@@ -44,7 +45,6 @@ struct series {
     struct query *q;
     struct wire_series *out;
     struct wire_series_column *columns; /* out's, being filled */
-    uint32_t *hosts_in;                 /* likewise */
     struct query_buckets axis;
     struct series_part *parts; /* of the host that is read */
     uint32_t *touched;         /* those of them that are not zero */
@@ -196,8 +196,11 @@ static enum err series_host_done(void *ctx, const struct query_span *s)
 {
     struct series *x = ctx;
     struct query_ledger ledger;
-    enum err e = query_cover_scan(x->q, s, &ledger);
+    struct query_quiet quiet;
+    enum err e;
 
+    query_quiet_init(&quiet, s, query_buckets_quiet_least(&x->axis));
+    e = query_cover_scan_quiet(x->q, s, &ledger, &quiet);
     if (e) {
         return e;
     }
@@ -211,10 +214,7 @@ static enum err series_host_done(void *ctx, const struct query_span *s)
         x->parts[at] = (struct series_part){0};
     }
     x->n_touched = 0;
-    for (uint32_t b = 0; b < x->out->n_buckets; b++) {
-        x->hosts_in[b] += x->ticks[b] > 0;
-    }
-    query_buckets_cover(&x->axis, s, &ledger, x->ticks);
+    query_buckets_cover(&x->axis, s, &ledger, &quiet, x->ticks, NULL);
     memset(x->ticks, 0, x->out->n_buckets * sizeof *x->ticks);
     return ERR_OK;
 }
@@ -237,11 +237,10 @@ static enum err series_room(struct series *x)
                           groups, q->out->data.n_metrics, n, WIRE_SERIES_VALUES_MAX);
     }
     x->columns = arena_array(a, columns, sizeof *x->columns);
-    x->hosts_in = arena_array(a, n, sizeof *x->hosts_in);
     x->ticks = arena_array(a, n, sizeof *x->ticks);
     x->parts = arena_array(a, columns * n, sizeof *x->parts);
     x->touched = arena_array(a, columns * n, sizeof *x->touched);
-    if (!x->columns || !x->hosts_in || !x->ticks || !x->parts || !x->touched) {
+    if (!x->columns || !x->ticks || !x->parts || !x->touched) {
         return ERR_FULL;
     }
     for (size_t i = 0; i < columns; i++) {
@@ -289,7 +288,8 @@ static void series_end(struct series *x)
     }
     x->out->hosts_asked = (uint32_t)x->q->n_spans;
     x->out->present = x->axis.present;
-    x->out->hosts_in = x->hosts_in;
+    x->out->hosts_in = x->axis.hosts_in;
+    x->out->reaches = x->axis.reaches;
     x->out->n_groups = rows + rest;
     x->out->columns = x->columns;
     x->q->out->data.series = x->out;

@@ -270,6 +270,26 @@ enum err clk_parse_span(int64_t *ns, const char *text)
     return ERR_OK;
 }
 
+/* "14:02", "14:02:05.25", "14:02:05Z": the latest such time of day that is not behind now. */
+static enum err parse_time_of_day(int64_t *utc_ns, const char *s, int64_t now_ns)
+{
+    int64_t day_ns = 86400 * CLK_S, ns, past_ns = now_ns % day_ns;
+    unsigned h, m, sec = 0;
+
+    if (!digits_n(&s, 2, &h) || !expect(&s, ':') || !digits_n(&s, 2, &m) ||
+        (*s == ':' && (s++, !digits_n(&s, 2, &sec)))) {
+        return ERR_INVALID;
+    }
+    ns = (int64_t)(h * 3600 + m * 60 + sec) * CLK_S + parse_fraction(&s);
+    s += *s == 'Z' || *s == 'z';
+    if (*s != '\0' || h > 23 || m > 59 || sec > 59) {
+        return ERR_INVALID;
+    }
+    past_ns += past_ns < 0 ? day_ns : 0;
+    *utc_ns = clk_sub(clk_add(clk_sub(now_ns, past_ns), ns), ns > past_ns ? day_ns : 0);
+    return ERR_OK;
+}
+
 enum err clk_parse_when(int64_t *utc_ns, const char *text, int64_t now_ns)
 {
     int64_t span;
@@ -280,6 +300,9 @@ enum err clk_parse_when(int64_t *utc_ns, const char *text, int64_t now_ns)
     }
     if (strlen(text) > 4 && text[4] == '-') {
         return parse_rfc3339(utc_ns, text);
+    }
+    if (strlen(text) > 4 && text[2] == ':') {
+        return parse_time_of_day(utc_ns, text, now_ns);
     }
     if (clk_parse_span(&span, text) != ERR_OK) {
         return ERR_INVALID;

@@ -30,7 +30,8 @@ int64_t clk_sub(int64_t a, int64_t b);
 #define CLK_TEXT 40
 const char *clk_format_utc(char *text, size_t size, int64_t utc_ns, int digits);
 
-/* A moment: RFC 3339, or a span before now ("5m", "90s", "1h30m", "2d"), or "now".
+/* A moment: RFC 3339; the latest time of day in UTC that is not behind now ("14:02", "14:02:05.5");
+ * a span before now ("5m", "90s", "1h30m", "2d"); or "now".
  * Errors: ERR_INVALID */
 NODISCARD enum err clk_parse_when(int64_t *utc_ns, const char *text, int64_t now_ns);
 

@@ -38,6 +38,12 @@ static bool life_is_sound(const struct wire_lifetimes *l, size_t n_hosts)
     return sound;
 }
 
+/* Of one host. */
+static size_t life_measured_bytes(size_t n_buckets)
+{
+    return (n_buckets + 7) / 8;
+}
+
 static bool life_is_bounded(size_t n, size_t names, size_t buckets, size_t images)
 {
     return n <= WIRE_LIVES_MAX && names <= WIRE_LIFE_NAMES_MAX && buckets <= WIRE_BUCKETS_MAX &&
@@ -65,6 +71,10 @@ static void life_put_columns(Procfleet__V1__Lifetimes *m, const struct wire_life
     LIFE_LEND(m, starts, l, l->n_buckets);
     LIFE_LEND(m, ends, l, l->n_buckets);
     LIFE_LEND(m, present, l, l->n_buckets);
+    LIFE_LEND(m, hosts_in, l, l->hosts_in ? l->n_buckets : 0);
+    m->has_measured = l->n_measured > 0;
+    m->measured.data = (uint8_t *)(uintptr_t)l->measured;
+    m->measured.len = l->n_measured * life_measured_bytes(l->n_buckets);
 }
 
 static enum err life_put_names(Procfleet__V1__Lifetimes *m, const struct wire_lifetimes *l,
@@ -114,6 +124,8 @@ enum err wire_lifetimes_put(struct Procfleet__V1__Answer *out, const struct wire
         return ERR_OK;
     }
     if (!life_is_bounded(l->n, l->n_names, l->n_buckets, l->n_images) ||
+        (l->n_measured && l->n_measured != in->n_hosts) ||
+        l->n_measured * life_measured_bytes(l->n_buckets) > WIRE_LIFE_MEASURED_MAX ||
         !life_is_sound(l, in->n_hosts)) {
         return ERR_INVALID;
     }
@@ -137,7 +149,8 @@ static bool life_is_equal(const Procfleet__V1__Lifetimes *m)
 {
     const size_t columns[] = {m->n_life_us, m->n_host,  m->n_name,      m->n_user,  m->n_pid,
                               m->n_parent,  m->n_start, m->n_exit_code, m->n_flags, m->n_cpu_us};
-    bool equal = m->n_ends == m->n_starts && m->n_present == m->n_starts;
+    bool equal = m->n_ends == m->n_starts && m->n_present == m->n_starts &&
+                 (!m->n_hosts_in || m->n_hosts_in == m->n_starts);
 
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         equal = equal && columns[i] == m->n_start_us;
@@ -171,6 +184,7 @@ static struct wire_lifetimes life_get_columns(const Procfleet__V1__Lifetimes *m)
                                    .starts = m->starts,
                                    .ends = m->ends,
                                    .present = m->present,
+                                   .hosts_in = m->n_hosts_in ? m->hosts_in : NULL,
                                    .n_images = m->n_images};
 }
 
@@ -185,10 +199,12 @@ enum err wire_lifetimes_get(struct wire_answer *out, const struct Procfleet__V1_
     if (!m) {
         return ERR_OK;
     }
-    if (!life_is_bounded(m->n_start_us, m->n_names, m->n_starts, m->n_images)) {
+    if (!life_is_bounded(m->n_start_us, m->n_names, m->n_starts, m->n_images) ||
+        (m->has_measured && m->measured.len > WIRE_LIFE_MEASURED_MAX)) {
         return ERR_FULL;
     }
-    if (!life_is_equal(m) || m->step_ns > INT64_MAX) {
+    if (!life_is_equal(m) || m->step_ns > INT64_MAX ||
+        (m->has_measured && m->measured.len != out->n_hosts * life_measured_bytes(m->n_starts))) {
         return ERR_CORRUPT;
     }
     wire_arena_allow(a, WIRE_LIFE_NAMES_MAX * sizeof *names + (64u << 10));
@@ -208,6 +224,10 @@ enum err wire_lifetimes_get(struct wire_answer *out, const struct Procfleet__V1_
                                                   m->images[i]->ends};
     }
     *l = life_get_columns(m);
+    if (m->has_measured && m->measured.len) {
+        l->measured = m->measured.data;
+        l->n_measured = out->n_hosts;
+    }
     l->names = names;
     l->images = images;
     out->lifetimes = l;

@@ -5,11 +5,12 @@
 
 #include "common/wire/wire_query.h"
 
-#define WIRE_LIVES_MAX        50000u /* processes */
-#define WIRE_LIVES_DEFAULT    20000u
-#define WIRE_LIFE_NAMES_MAX   16384u
-#define WIRE_LIFE_IMAGES_MAX  64u    /* images with a density of their own */
-#define WIRE_LIFE_DENSITY_MAX 65536u /* images x buckets */
+#define WIRE_LIVES_MAX         50000u /* processes */
+#define WIRE_LIVES_DEFAULT     20000u
+#define WIRE_LIFE_NAMES_MAX    16384u
+#define WIRE_LIFE_IMAGES_MAX   64u          /* images with a density of their own */
+#define WIRE_LIFE_DENSITY_MAX  65536u       /* images x buckets */
+#define WIRE_LIFE_MEASURED_MAX (256u << 10) /* bytes: hosts x buckets / 8 */
 
 /* Of life_us, exit_code and cpu_us. */
 #define WIRE_LIFE_LIVES     (-1) /* at the end of the window */
@@ -51,10 +52,22 @@ struct wire_lifetimes {
     int64_t step_ns;
     uint32_t n_buckets; /* up to WIRE_BUCKETS_MAX */
     const uint32_t *starts, *ends;
-    const uint32_t *present; /* delivered of the hosts of which data is expected, ppm */
+    const uint32_t *present;  /* delivered of the hosts of which data is expected, ppm */
+    const uint32_t *hosts_in; /* measured in it; NULL: not told, by an older collector */
+    size_t n_measured; /* as many as the answer has hosts; 0: not told, or too much for an answer */
+    const uint8_t *measured; /* of each host (n_buckets + 7) / 8 bytes: a bit for each bucket,
+                                lowest first, in which it was measured, so that an agent ran */
     size_t n_images;         /* those of most starts and ends, the most first */
     const struct wire_lifetimes_image *images;
 };
+
+/* Whether the host of this index was measured in bucket b, as far as that is told. */
+static inline bool wire_lifetimes_measured(const struct wire_lifetimes *l, size_t host, uint32_t b)
+{
+    const uint8_t *bits = l->measured + host * ((l->n_buckets + 7) / 8);
+
+    return host >= l->n_measured ? !l->hosts_in || l->hosts_in[b] : bits[b / 8] >> b % 8 & 1;
+}
 
 struct wire_arena;
 struct Procfleet__V1__Answer;

@@ -121,6 +121,8 @@ enum err wire_series_put(struct Procfleet__V1__Answer *out, const struct wire_an
     m->present = (uint32_t *)(uintptr_t)s->present;
     m->hosts_in = (uint32_t *)(uintptr_t)s->hosts_in;
     m->n_present = m->n_hosts_in = s->n_buckets;
+    m->reaches = (uint32_t *)(uintptr_t)s->reaches;
+    m->n_reaches = s->reaches ? s->n_buckets : 0;
     out->series = m;
     return series_groups_put(m, s, in->n_metrics, a);
 }
@@ -163,6 +165,17 @@ static enum err series_column_get(struct wire_series_column *c,
         n++;
     }
     return n == m->n_avg ? ERR_OK : ERR_CORRUPT;
+}
+
+/* None reaches over the first bucket. */
+static bool series_reaches_are_sound(const Procfleet__V1__Series *m)
+{
+    bool sound = !m->n_reaches || m->n_reaches == m->n_present;
+
+    for (size_t b = 0; sound && b < m->n_reaches; b++) {
+        sound = m->reaches[b] <= b;
+    }
+    return sound;
 }
 
 /* Of all groups or of none. */
@@ -219,7 +232,8 @@ enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__An
     if (!series_is_bounded(m->n_groups, out->n_rows, out->n_metrics, m->n_present)) {
         return ERR_FULL;
     }
-    if (m->n_hosts_in != m->n_present || !series_extras_are_equal(m) ||
+    if (m->n_hosts_in != m->n_present || !series_reaches_are_sound(m) ||
+        !series_extras_are_equal(m) ||
         m->step_ns > (uint64_t)INT64_MAX / (m->n_present ? m->n_present : 1)) {
         return ERR_CORRUPT;
     }
@@ -231,7 +245,7 @@ enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__An
     wire_arena_allow(a, (size_t)WIRE_SERIES_VALUES_MAX * 3 * sizeof(int64_t) + (4u << 20));
     s = wire_arena_array(a, 1, sizeof *s);
     columns = wire_arena_array(a, m->n_groups * out->n_metrics, sizeof *columns);
-    shares = wire_arena_array(a, m->n_present * 2, sizeof *shares);
+    shares = wire_arena_array(a, m->n_present * 3, sizeof *shares);
     if (!s || !columns || !shares) {
         return a->bad;
     }
@@ -242,9 +256,11 @@ enum err wire_series_get(struct wire_answer *out, const struct Procfleet__V1__An
     for (uint32_t b = 0; b < s->n_buckets; b++) {
         shares[b] = m->present[b];
         shares[s->n_buckets + b] = m->hosts_in[b];
+        shares[2 * (size_t)s->n_buckets + b] = m->n_reaches ? m->reaches[b] : 0;
     }
     s->present = shares;
     s->hosts_in = shares + s->n_buckets;
+    s->reaches = m->n_reaches ? shares + 2 * (size_t)s->n_buckets : NULL;
     s->n_groups = m->n_groups;
     s->columns = columns;
     for (size_t g = 0; !e && g < m->n_groups; g++) {

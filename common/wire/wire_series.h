@@ -27,6 +27,8 @@ struct wire_series {
     uint32_t hosts_asked;
     const uint32_t *present;  /* delivered of the hosts of which data is expected, ppm */
     const uint32_t *hosts_in; /* hosts with samples */
+    const uint32_t *reaches;  /* buckets before it that its growth reaches back, since a host was
+                                 not measured there; NULL: not told */
     size_t n_groups; /* of the answer's rows, in order; one more: what is in none of them */
     const struct wire_series_column *columns; /* n_groups times the answer's n_metrics */
     /* Pulse, n_groups times n_buckets, or NULL; WIRE_SERIES_NONE: not known. */

@@ -99,6 +99,33 @@ static void expect_lanes(const struct scene *s, const struct lanes *how, const c
     buf_fini(&b);
 }
 
+/* Nothing ran there, so nothing could be seen; what was lost is another matter. */
+static void where_no_agent_ran_is_dotted(void **state)
+{
+    static const struct life lives[] = {{"sh", -5000, WIRE_LIFE_LIVES, 0, -1, 0},
+                                        {"cc1", 1000, 500, 0, 0, 0},
+                                        {"cc1", 8000, 500, 0, 0, 0}};
+    static const struct wire_loss_span lost = {.first_ns = 21 * CLK_S, .last_ns = 22 * CLK_S - 1};
+    static const struct wire_coverage coverage = {.n_spans = 1, .spans = &lost};
+    uint32_t hosts_in[N] = {1, 1, 1, 0, 0, 0, 0, 1, 1, 1};
+    struct scene s;
+
+    (void)state;
+    scene_make(&s, lives, 3);
+    for (unsigned i = 3; i < 7; i++) {
+        s.present[i] = 0;
+    }
+    expect_lanes(&s, &usual,
+                 "cc1 x2                 o //// o \n"
+                 "+1 image unchanged    :::////:::\n");
+    s.l.hosts_in = hosts_in;
+    s.a.n_coverage = 1;
+    s.a.coverage = &coverage;
+    expect_lanes(&s, &usual,
+                 "cc1 x2                 o .../ o \n"
+                 "+1 image unchanged    :::.../:::\n");
+}
+
 static void a_picture_has_density_lanes_axis_and_its_signs(void **state)
 {
     static const struct life lives[] = {{"sh", -5000, WIRE_LIFE_LIVES, 0, -1, 0},
@@ -211,6 +238,7 @@ static void names_steer_no_terminal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_no_agent_ran_is_dotted),
         cmocka_unit_test(a_picture_has_density_lanes_axis_and_its_signs),
         cmocka_unit_test(every_end_has_its_sign),
         cmocka_unit_test(those_at_once_lie_side_by_side_and_the_others_are_counted),

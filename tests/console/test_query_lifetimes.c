@@ -296,6 +296,39 @@ static void what_did_not_arrive_is_not_present_and_named(void **state)
     lab_close(l);
 }
 
+/* The agent of host 1 is stopped from 110 to 120 and loses nothing; that of host 2 runs on. */
+static void where_no_agent_ran_is_told_by_host(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = whole();
+    int64_t cpu_ms[30] = {0};
+    struct query_answer a;
+    const struct wire_lifetimes *f;
+
+    (void)state;
+    for (unsigned h = 1; h <= 2; h++) {
+        lab_begin(l, h, 7, 1);
+        ticks(l, 100, 10);
+        ticks(l, h == 1 ? 120 : 110, h == 1 ? 10 : 20);
+        lab_cpu(l, 1, false, 0, h == 1 ? 20 : 30, cpu_ms);
+        lab_put(l);
+    }
+    ask_run(&a, l, QUERY_LIFETIMES, &q, NULL);
+    f = a.data.lifetimes;
+    assert_int_equal(f->n_buckets, 30);
+    assert_int_equal(f->n_measured, 2);
+    for (uint32_t b = 0; b < 30; b++) {
+        bool stopped = b >= 10 && b < 20;
+
+        assert_int_equal(wire_lifetimes_measured(f, 0, b), !stopped);
+        assert_true(wire_lifetimes_measured(f, 1, b));
+        assert_int_equal(f->hosts_in[b], 2 - stopped);
+        assert_int_equal(f->present[b], stopped ? 500000 : 1000000);
+    }
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void hosts_and_boots_are_told_apart(void **state)
 {
     static const struct born parent = {5, 0, "a", 100, 0, 0, 0},
@@ -353,6 +386,7 @@ int main(void)
         cmocka_unit_test(beyond_the_maximum_failures_stay_then_cpu_time_then_the_longest),
         cmocka_unit_test(only_those_asked_for_are_told),
         cmocka_unit_test(what_did_not_arrive_is_not_present_and_named),
+        cmocka_unit_test(where_no_agent_ran_is_told_by_host),
         cmocka_unit_test(hosts_and_boots_are_told_apart),
         cmocka_unit_test(too_much_is_refused_with_the_limit),
     };

@@ -11,9 +11,11 @@
 /* Two processes: a shell that lives, its child of 20 ms. */
 struct columns {
     int64_t start_us[2], life_us[2], parent[2], exit_code[2], cpu_us[2];
-    uint32_t host[2], name[2], user[2], pid[2], flags[2], starts[3], ends[3], present[3];
+    uint32_t host[2], name[2], user[2], pid[2], flags[2], starts[3], ends[3], present[3],
+        hosts_in[3];
     uint64_t start[2];
     struct str names[3];
+    uint8_t measured[1];
     struct wire_lifetimes_image image;
 };
 
@@ -31,6 +33,8 @@ static const struct columns usual = {
     .starts = {1, 0, 0},
     .ends = {0, UINT32_MAX, 0},
     .present = {1000000, 999999, 0},
+    .hosts_in = {1, 1, 0},
+    .measured = {3},
     .start = {3, UINT64_MAX},
     .names = {{"sh", 2}, {"ls", 2}, {"", 0}},
 };
@@ -59,6 +63,9 @@ static struct wire_lifetimes lifetimes(struct columns *c)
                                    .starts = c->starts,
                                    .ends = c->ends,
                                    .present = c->present,
+                                   .hosts_in = c->hosts_in,
+                                   .n_measured = 1,
+                                   .measured = c->measured,
                                    .n_images = 1,
                                    .images = &c->image};
 }
@@ -106,6 +113,10 @@ static void lifetimes_come_back_as_they_were(void **state)
     SAME(starts, 3);
     SAME(ends, 3);
     SAME(present, 3);
+    SAME(hosts_in, 3);
+    assert_int_equal(out->n_measured, 1);
+    assert_true(wire_lifetimes_measured(out, 0, 1));
+    assert_false(wire_lifetimes_measured(out, 0, 2));
     SAME(images[0].starts, 3);
     SAME(images[0].ends, 3);
     assert_int_equal(out->images[0].name, 1);
@@ -114,6 +125,27 @@ static void lifetimes_come_back_as_they_were(void **state)
         assert_true(str_eq(out->names[i], in.names[i]));
     }
     wire_answer_free(a);
+}
+
+/* A collector of before says nothing of when agents ran. */
+static void what_is_not_told_counts_as_measured(void **state)
+{
+    struct columns c = usual;
+    struct wire_lifetimes in = lifetimes(&c);
+    struct wire_answer *a;
+
+    (void)state;
+    in.n_measured = 0;
+    assert_ok(there_and_back(&in, &a));
+    assert_false(wire_lifetimes_measured(a->lifetimes, 0, 2)); /* no host was */
+    wire_answer_free(a);
+    in.hosts_in = NULL;
+    assert_ok(there_and_back(&in, &a));
+    assert_null(a->lifetimes->hosts_in);
+    assert_true(wire_lifetimes_measured(a->lifetimes, 0, 2));
+    wire_answer_free(a);
+    in.n_measured = 2; /* there is one host */
+    assert_int_equal(there_and_back(&in, &a), ERR_INVALID);
 }
 
 static void nothing_at_all_is_an_answer_too(void **state)
@@ -253,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lifetimes_come_back_as_they_were),
+        cmocka_unit_test(what_is_not_told_counts_as_measured),
         cmocka_unit_test(nothing_at_all_is_an_answer_too),
         cmocka_unit_test(the_largest_answer_fits),
         cmocka_unit_test(columns_out_of_range_are_neither_sent_nor_believed),

@@ -26,6 +26,7 @@ enum sign {
     SIGN_NONE,
     SIGN_HATCH,
     SIGN_BEFORE,
+    SIGN_QUIET,
     SIGN_THROUGH,
     SIGN_BODY,
     SIGN_BEGIN,
@@ -45,6 +46,7 @@ static const struct {
     [SIGN_NONE] = {" ", " ", NULL, STYLE_PLAIN},
     [SIGN_HATCH] = {"\xe2\x95\xb1", "/", "not all data arrived", STYLE_YELLOW},
     [SIGN_BEFORE] = {"\xc2\xb7", ".", "before the first data", STYLE_DIM},
+    [SIGN_QUIET] = {"\xc2\xb7", ".", "no agent ran", STYLE_DIM},
     [SIGN_THROUGH] = {"\xe2\x96\x91", ":", "lived throughout", STYLE_DIM},
     [SIGN_BODY] = {"\xe2\x94\x81", "=", NULL, STYLE_PLAIN},
     [SIGN_BEGIN] = {"\xe2\x95\xba", "[", NULL, STYLE_PLAIN},
@@ -83,6 +85,7 @@ struct drawing {
     bool failed[LANES_COLUMNS_MAX];     /* one of them with a code other than 0 */
     bool used[SIGNS];
     uint32_t before; /* columns in front of the first data of any host */
+    uint32_t host;   /* that the line is of; n_hosts: all */
 };
 
 unsigned lanes_buckets(unsigned columns)
@@ -109,18 +112,59 @@ static unsigned sign_style(const struct drawing *d, uint8_t sign, uint32_t colum
     return signs[sign].style | (pale ? STYLE_DIM : 0);
 }
 
-/* The cells, hatched where nothing stands and data is missing. */
+/* Whether something is known to be lost in the column, of the line's host or of any. */
+static bool column_has_loss(const struct drawing *d, uint32_t column)
+{
+    int64_t from_ns = clk_add(d->l->t0_ns, column * d->l->step_ns);
+
+    for (size_t i = 0; i < d->a->n_coverage; i++) {
+        const struct wire_coverage *c = &d->a->coverage[i];
+
+        for (size_t k = 0; k < c->n_spans; k++) {
+            if ((d->host == d->a->n_hosts || c->host == d->host) &&
+                c->spans[k].first_ns < clk_add(from_ns, d->l->step_ns) &&
+                c->spans[k].last_ns >= from_ns) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether nothing of the column was measured, and nothing of it lost. */
+static bool column_is_quiet(const struct drawing *d, uint32_t column)
+{
+    bool one = d->host < d->a->n_hosts;
+    bool measured = one              ? wire_lifetimes_measured(d->l, d->host, column)
+                    : d->l->hosts_in ? d->l->hosts_in[column] > 0
+                                     : true;
+
+    return !measured && !column_has_loss(d, column);
+}
+
+/* What stands where nothing is drawn. */
+static uint8_t open_sign(const struct drawing *d, uint32_t column)
+{
+    if (column < d->before) {
+        return SIGN_BEFORE;
+    }
+    if (column_is_quiet(d, column)) {
+        return SIGN_QUIET;
+    }
+    return d->l->present[column] < WHOLE ? SIGN_HATCH : SIGN_NONE;
+}
+
+/* The cells, hatched where nothing stands and data is missing, dotted where no agent ran. */
 static void put_cells(struct drawing *d, const uint8_t *cells)
 {
     unsigned style = STYLE_PLAIN;
 
     for (uint32_t i = 0; i < d->n; i++) {
-        bool lost = d->l->present[i] < WHOLE, nothing = i < d->before || !d->l->present[i];
+        bool nothing = i < d->before || !d->l->present[i] || column_is_quiet(d, i);
         bool open = cells[i] == SIGN_NONE || (cells[i] == SIGN_THROUGH && nothing);
-        uint8_t sign = !open ? cells[i] : i < d->before ? SIGN_BEFORE : SIGN_NONE;
+        uint8_t sign = open ? open_sign(d, i) : cells[i];
         unsigned wanted;
 
-        sign = sign == SIGN_NONE && lost ? SIGN_HATCH : sign;
         wanted = sign_style(d, sign, i);
         if (d->how->colours && wanted != style) {
             style_put(d->out, STYLE_PLAIN, true);
@@ -344,8 +388,10 @@ static void put_group(struct drawing *d, const struct lane_group *g)
 {
     uint32_t left;
     unsigned lanes = group_pack(d, g, &left);
+    uint32_t host = d->host;
     struct buf label;
 
+    d->host = d->how->group == LANES_HOST ? g->key : host;
     buf_init(&label, NAME_BUFFER);
     humanize_text(&label, group_name(d, g->key));
     label.n = humanize_prefix(buf_cstr(&label), label.n, LABEL - 9);
@@ -366,6 +412,7 @@ static void put_group(struct drawing *d, const struct lane_group *g)
     if (g->through) {
         put_through(d, g->through);
     }
+    d->host = host;
 }
 
 /* "+12 images" */
@@ -623,6 +670,7 @@ static enum err put_all(struct drawing *d)
     enum err e = ERR_OK;
 
     d->before = columns_before(d);
+    d->host = d->a->n_hosts == 1 ? 0 : (uint32_t)d->a->n_hosts;
 
     put_density(d, "starts", d->l->starts);
     put_density(d, "ends", d->l->ends);

@@ -449,6 +449,80 @@ static void buckets_add_up_to_what_history_gives(void **state)
     lab_close(l);
 }
 
+/* An agent that was stopped for 15 s behind 109, and lost nothing: in one batch, or between two. */
+static struct lab *with_a_stop(bool one_batch)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    int64_t v[20];
+
+    for (unsigned i = 0; i < 20; i++) {
+        v[i] = 100 * (int64_t)(i < 10 ? i : i + 15);
+    }
+    lab_begin(l, 1, 7, 1);
+    ticks(l, 100, 10);
+    if (one_batch) {
+        ticks(l, 125, 10);
+    }
+    lab_cpu(l, 9, false, 0, one_batch ? 20 : 10, v);
+    lab_put(l);
+    if (!one_batch) {
+        lab_begin(l, 1, 7, 2);
+        ticks(l, 125, 10);
+        lab_cpu(l, 9, false, 0, 10, v + 10);
+        lab_put(l);
+    }
+    return l;
+}
+
+static void what_was_not_measured_is_not_present_and_its_growth_is_marked(void **state)
+{
+    static const struct {
+        int64_t step_s;
+        double since_s, until_s;
+        uint32_t n, present[7], hosts_in[7], reaches[7];
+        int64_t cpu_ms[7]; /* NONE: no value */
+    } cases[] = {
+        {5,
+         100,
+         135,
+         7,
+         {1000000, 1000000, 0, 0, 0, 1000000, 1000000},
+         {1, 1, 0, 0, 0, 1, 1},
+         {0, 0, 0, 0, 0, 3, 0},
+         {400, 500, NONE, NONE, NONE, 2000, 500}},
+        {20, 100, 135, 2, {500000, 500000}, {1, 1}, {0, 1}, {900, 2500}},
+        {10, 110, 135, 3, {0, 500000, 500000}, {0, 1, 1}, {0, 1, 0}, {NONE, 2000, 500}},
+        {5, 110, 120, 2, {0, 0}, {0, 0}, {0, 0}, {NONE, NONE}}, /* all of it is in the stop */
+        {5, 100, 115, 3, {1000000, 1000000, 0}, {1, 1, 0}, {0, 0, 0}, {400, 500, NONE}},
+    };
+
+    for (size_t k = 0; k < 2 * COUNT_OF(cases); k++) {
+        struct lab *l = with_a_stop(k % 2);
+        struct wire_query q = ask_metrics(1, both);
+        struct query_answer a;
+        size_t i = k / 2;
+
+        q.since_ns = LAB_NS(cases[i].since_s);
+        q.until_ns = LAB_NS(cases[i].until_s);
+        q.step_ns = cases[i].step_s * CLK_S;
+        ask_run(&a, l, QUERY_SERIES, &q, NULL);
+        assert_int_equal(a.data.series->n_buckets, cases[i].n);
+        for (uint32_t b = 0; b < cases[i].n; b++) {
+            const struct wire_series *s = a.data.series;
+            int64_t value = s->n_groups ? at(&a, 0, 0, b) : NONE, want = cases[i].cpu_ms[b];
+
+            if (s->present[b] != cases[i].present[b] || s->hosts_in[b] != cases[i].hosts_in[b] ||
+                s->reaches[b] != cases[i].reaches[b] ||
+                value != (want == NONE ? NONE : want * MS)) {
+                fail_msg("case %zu, bucket %u: present %u, hosts in %u, reaches %u, value %lld", k,
+                         b, s->present[b], s->hosts_in[b], s->reaches[b], (long long)value);
+            }
+        }
+        query_answer_fini(&a);
+        lab_close(l);
+    }
+}
+
 /* Pids 8 and 9 are "sh" for ten seconds, then "java" by exec; 8 ends at 120. Another goes on. */
 static struct lab *with_exec(void)
 {
@@ -513,6 +587,7 @@ static void a_process_is_counted_under_the_newest_name_that_it_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_not_measured_is_not_present_and_its_growth_is_marked),
         cmocka_unit_test(a_process_is_counted_under_the_newest_name_that_it_had),
         cmocka_unit_test(groups_add_up_in_buckets_over_the_fleet),
         cmocka_unit_test(what_is_in_no_row_is_one_series_more),
