@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/console/api_lifetimes.h"
+#include "collector/console/api_value.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/map.h"
@@ -27,19 +28,11 @@ static void json_begin(struct jsonw *j, struct buf *out)
 
 /* -- values -- */
 
-void api_json_ns(struct jsonw *j, const char *key, int64_t ns)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof text, "%lld", (long long)ns);
-    jsonw_text(j, key, str_make(text));
-}
-
 /* 0: it is not known. */
 static void put_ns_known(struct jsonw *j, const char *key, int64_t ns)
 {
     if (ns) {
-        api_json_ns(j, key, ns);
+        api_value_ns(j, key, ns);
     } else {
         jsonw_null(j, key);
     }
@@ -63,13 +56,6 @@ static void put_uint_known(struct jsonw *j, const char *key, bool known, uint64_
     }
 }
 
-void api_json_ms(struct jsonw *j, const char *key, int64_t ns)
-{
-    char text[JSONW_MS_TEXT];
-
-    jsonw_raw(j, key, jsonw_ms(text, ns, 3));
-}
-
 static void put_uuid(struct jsonw *j, const char *key, const struct uuid *id)
 {
     char text[UUID_TEXT];
@@ -87,15 +73,6 @@ static void put_hex(struct jsonw *j, const char *key, const void *bytes, size_t 
         (void)snprintf(text + 2 * i, 3, "%02x", p[i]);
     }
     jsonw_text(j, key, str_make(text));
-}
-
-void api_json_u32s(struct jsonw *j, const char *key, const uint32_t *v, size_t n)
-{
-    jsonw_array(j, key);
-    for (size_t i = 0; i < n; i++) {
-        jsonw_uint(j, NULL, v[i]);
-    }
-    jsonw_end(j);
 }
 
 static enum table_unit metric_unit(uint8_t id)
@@ -127,12 +104,12 @@ static void put_host(struct jsonw *j, const struct wire_host *h)
     put_ns_known(j, "last_ns", h->last_ns);
     put_ns_known(j, "heard_ns", h->heard_ns);
     if (offset) {
-        api_json_ns(j, "offset_ns", h->offset_ns);
+        api_value_ns(j, "offset_ns", h->offset_ns);
     } else {
         jsonw_null(j, "offset_ns");
     }
     if (h->has_offset) {
-        api_json_ns(j, "offset_error_ns", h->offset_error_ns);
+        api_value_ns(j, "offset_error_ns", h->offset_error_ns);
     } else {
         jsonw_null(j, "offset_error_ns");
     }
@@ -148,8 +125,8 @@ static void put_host(struct jsonw *j, const struct wire_host *h)
 static void put_loss_span(struct jsonw *j, const struct wire_loss_span *s)
 {
     jsonw_object(j, NULL);
-    api_json_ns(j, "first_ns", s->first_ns);
-    api_json_ns(j, "last_ns", s->last_ns);
+    api_value_ns(j, "first_ns", s->first_ns);
+    api_value_ns(j, "last_ns", s->last_ns);
     jsonw_uint(j, "ticks", s->ticks);
     jsonw_uint(j, "events", s->events);
     jsonw_end(j);
@@ -173,8 +150,8 @@ static void put_coverage_host(struct jsonw *j, const struct wire_coverage *c)
 {
     jsonw_object(j, NULL);
     jsonw_uint(j, "host", c->host);
-    api_json_ns(j, "since_ns", c->since_ns);
-    api_json_ns(j, "until_ns", c->until_ns);
+    api_value_ns(j, "since_ns", c->since_ns);
+    api_value_ns(j, "until_ns", c->until_ns);
     jsonw_uint(j, "ppm", c->ppm);
     put_uint_known(j, "ticks_ppm", c->has_ticks, c->ticks_ppm);
     put_uint_known(j, "events_ppm", c->has_events, c->events_ppm);
@@ -223,8 +200,8 @@ static void put_envelope(struct jsonw *j, const struct query_answer *x)
 {
     const struct wire_answer *a = &x->data;
 
-    api_json_ns(j, "since_ns", a->since_ns);
-    api_json_ns(j, "until_ns", a->until_ns);
+    api_value_ns(j, "since_ns", a->since_ns);
+    api_value_ns(j, "until_ns", a->until_ns);
     jsonw_bool(j, "partial", a->partial);
     jsonw_array(j, "notes");
     for (size_t i = 0; i < a->n_notes; i++) {
@@ -386,7 +363,7 @@ static void put_row_host(struct jsonw *j, const struct wire_row *r)
 
 static void put_row_time(struct jsonw *j, const struct wire_row *r)
 {
-    api_json_ms(j, NULL, r->when_ns);
+    api_value_ms(j, NULL, r->when_ns);
 }
 
 static void put_row_instances(struct jsonw *j, const struct wire_row *r)
@@ -417,7 +394,7 @@ static enum err put_columns(struct jsonw *j, enum query_kind kind, unsigned grou
     jsonw_object(j, "rows");
     jsonw_uint(j, "n", a->n_rows);
     put_column(j, "host", a, put_row_host);
-    api_json_u32s(j, "info", place, a->n_rows);
+    api_value_u32s(j, "info", place, a->n_rows);
     put_column(j, "time_ms", a, put_row_time);
     put_column(j, "instances", a, put_row_instances);
     put_column(j, "hosts", a, put_row_hosts);
@@ -518,7 +495,7 @@ static void put_cell(struct jsonw *j, const struct table_column *column,
         table_put_json(j, column->key, column->unit, cell);
     }
     if (cell->state == TABLE_NUMBER && column == field_column(FIELD_TIME)) {
-        api_json_ms(j, "time_ms", cell->number);
+        api_value_ms(j, "time_ms", cell->number);
     }
 }
 
@@ -575,8 +552,8 @@ static void put_event(struct jsonw *j, const struct wire_answer *a, const struct
 
     jsonw_object(j, NULL);
     jsonw_uint(j, "host", ev->host);
-    api_json_ns(j, "time_ns", ev->event.wall_ns);
-    api_json_ms(j, "time_ms", ev->event.wall_ns);
+    api_value_ns(j, "time_ns", ev->event.wall_ns);
+    api_value_ms(j, "time_ms", ev->event.wall_ns);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
         struct table_cell c = field_of_event((int)more[i].what, a, ev);
 
@@ -663,15 +640,15 @@ static void put_series(struct jsonw *j, unsigned group_by, const struct wire_ans
     const struct wire_series *s = a->series;
 
     jsonw_object(j, "series");
-    api_json_ns(j, "t0_ns", s->t0_ns);
-    api_json_ms(j, "t0_ms", s->t0_ns);
+    api_value_ns(j, "t0_ns", s->t0_ns);
+    api_value_ms(j, "t0_ms", s->t0_ns);
     jsonw_int(j, "step_ns", s->step_ns);
     jsonw_uint(j, "n", s->n_buckets);
     jsonw_uint(j, "hosts_asked", s->hosts_asked);
-    api_json_u32s(j, "present", s->present, s->n_buckets);
-    api_json_u32s(j, "hosts_in", s->hosts_in, s->n_buckets);
+    api_value_u32s(j, "present", s->present, s->n_buckets);
+    api_value_u32s(j, "hosts_in", s->hosts_in, s->n_buckets);
     if (s->reaches) {
-        api_json_u32s(j, "reaches", s->reaches, s->n_buckets);
+        api_value_u32s(j, "reaches", s->reaches, s->n_buckets);
     }
     jsonw_array(j, "groups");
     for (size_t g = 0; g < s->n_groups; g++) {
@@ -792,7 +769,7 @@ static void put_overview_store(struct jsonw *j, const struct wire_overview *o)
     put_uint_known(j, "next_tier", o->next_tier != 0, o->next_tier ? o->next_tier - 1 : 0);
     put_ns_known(j, "next_window_ns", o->next_window_ns);
     if (o->next_tier) {
-        api_json_ns(j, "next_in_ns", o->next_in_ns);
+        api_value_ns(j, "next_in_ns", o->next_in_ns);
     } else {
         jsonw_null(j, "next_in_ns");
     }

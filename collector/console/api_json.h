@@ -7,17 +7,11 @@
 #define PROCFLEET_COLLECTOR_CONSOLE_API_JSON_H
 
 #include "collector/query/query.h"
-#include "common/text/jsonw.h"
 #include "common/wire/wire_feed.h"
 
 /* rows: flat objects, as the command line prints them, in place of columns; time_ms beside time */
 void api_json_answer(struct buf *out, enum query_kind kind, const struct wire_query *q,
                      const struct query_answer *a, bool rows);
 void api_json_updates(struct buf *out, const struct wire_poll_reply *reply);
-
-/* Values: UTC ns as a string; ns as milliseconds; an array. */
-void api_json_ns(struct jsonw *j, const char *key, int64_t ns);
-void api_json_ms(struct jsonw *j, const char *key, int64_t ns);
-void api_json_u32s(struct jsonw *j, const char *key, const uint32_t *v, size_t n);
 
 #endif

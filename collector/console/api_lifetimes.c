@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "collector/console/api_json.h"
+#include "collector/console/api_value.h"
 
 /* Milliseconds from microseconds, without a fraction that is zero. */
 static void put_us(struct jsonw *j, int64_t us)
@@ -76,7 +76,7 @@ static void put_measured_host(struct jsonw *j, const struct wire_lifetimes *l, s
 static void put_measured(struct jsonw *j, const struct wire_lifetimes *l)
 {
     if (l->hosts_in) {
-        api_json_u32s(j, "hosts_in", l->hosts_in, l->n_buckets);
+        api_value_u32s(j, "hosts_in", l->hosts_in, l->n_buckets);
     }
     if (l->n_measured) {
         jsonw_array(j, "measured");
@@ -90,19 +90,19 @@ static void put_measured(struct jsonw *j, const struct wire_lifetimes *l)
 static void put_density(struct jsonw *j, const struct wire_lifetimes *l)
 {
     jsonw_object(j, "density");
-    api_json_ms(j, "t0_ms", l->t0_ns);
-    api_json_ms(j, "step_ms", l->step_ns);
+    api_value_ms(j, "t0_ms", l->t0_ns);
+    api_value_ms(j, "step_ms", l->step_ns);
     jsonw_uint(j, "n", l->n_buckets);
-    api_json_u32s(j, "starts", l->starts, l->n_buckets);
-    api_json_u32s(j, "ends", l->ends, l->n_buckets);
-    api_json_u32s(j, "present", l->present, l->n_buckets);
+    api_value_u32s(j, "starts", l->starts, l->n_buckets);
+    api_value_u32s(j, "ends", l->ends, l->n_buckets);
+    api_value_u32s(j, "present", l->present, l->n_buckets);
     put_measured(j, l);
     jsonw_array(j, "images");
     for (size_t i = 0; i < l->n_images; i++) {
         jsonw_object(j, NULL);
         jsonw_uint(j, "name", l->images[i].name);
-        api_json_u32s(j, "starts", l->images[i].starts, l->n_buckets);
-        api_json_u32s(j, "ends", l->images[i].ends, l->n_buckets);
+        api_value_u32s(j, "starts", l->images[i].starts, l->n_buckets);
+        api_value_u32s(j, "ends", l->images[i].ends, l->n_buckets);
         jsonw_end(j);
     }
     jsonw_end(j);
@@ -113,8 +113,8 @@ static void put_density(struct jsonw *j, const struct wire_lifetimes *l)
 void api_lifetimes_json(struct jsonw *j, const struct wire_lifetimes *l)
 {
     jsonw_object(j, "lifetimes");
-    api_json_ns(j, "t0_ns", l->t0_ns);
-    api_json_ms(j, "t0_ms", l->t0_ns);
+    api_value_ns(j, "t0_ns", l->t0_ns);
+    api_value_ms(j, "t0_ms", l->t0_ns);
     jsonw_uint(j, "n", l->n);
     jsonw_array(j, "start_ms");
     for (size_t i = 0; i < l->n; i++) {
@@ -122,16 +122,16 @@ void api_lifetimes_json(struct jsonw *j, const struct wire_lifetimes *l)
     }
     jsonw_end(j);
     put_lives(j, l);
-    api_json_u32s(j, "host", l->host, l->n);
-    api_json_u32s(j, "name", l->name, l->n);
-    api_json_u32s(j, "user", l->user, l->n);
-    api_json_u32s(j, "pid", l->pid, l->n);
+    api_value_u32s(j, "host", l->host, l->n);
+    api_value_u32s(j, "name", l->name, l->n);
+    api_value_u32s(j, "user", l->user, l->n);
+    api_value_u32s(j, "pid", l->pid, l->n);
     jsonw_array(j, "parent");
     for (size_t i = 0; i < l->n; i++) {
         jsonw_int(j, NULL, l->parent[i]);
     }
     jsonw_end(j);
-    api_json_u32s(j, "flags", l->flags, l->n);
+    api_value_u32s(j, "flags", l->flags, l->n);
     jsonw_array(j, "names");
     for (size_t i = 0; i < l->n_names; i++) {
         jsonw_bytes(j, NULL, l->names[i]);

@@ -1,5 +1,5 @@
-/* Lifetimes of an answer as JSON, in columns; as api_json.h says. Threads: any; no state. Private to
- * collector/console. */
+/* Lifetimes of an answer as JSON, in columns; as api_json.h says. Threads: any; no state.
+ * Private to collector/console. */
 #ifndef PROCFLEET_COLLECTOR_CONSOLE_API_LIFETIMES_H
 #define PROCFLEET_COLLECTOR_CONSOLE_API_LIFETIMES_H
 
