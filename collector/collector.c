@@ -140,6 +140,7 @@ static void tell_metrics(void *ctx, struct metrics *out)
         .session = c->session,
         .trust = c->trust,
         .console = c->console,
+        .door = c->door,
         .pulse = c->data.pulse,
         .started_ns = c->started_ns,
         .hosts = count_hosts(c),

@@ -122,7 +122,7 @@ static const struct conf_key keys[] = {
      "with it"},
     {"console.tokens", CONF_TEXT, "", 0, 0, NULL,
      "file with tokens of programs, private to its owner: lines of NAME TOKEN [scope=GLOB] "
-     "[until=TIME]; read at the start; empty = none"},
+     "[until=TIME]; read again when it changes; empty = none"},
     {"console.user_header", CONF_TEXT, "", 0, 0, NULL,
      "header in which the proxy names its user, for the log only; empty = none"},
     {"console.audit", CONF_BOOL, "false", 0, 0, NULL,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
@@ -13,6 +14,7 @@
 
 struct console_door {
     struct console_door_conf conf;
+    uint64_t tokens_seen; /* hash of the file as it was read last, or of why it could not be */
     _Atomic(struct http_door *) http; /* NULL: off, or not yet */
 };
 
@@ -143,30 +145,61 @@ void console_door_method(struct console_door *d, struct rpc_method *out)
 
 /* -- life -- */
 
-static enum err read_tokens(const struct console_door *d, struct http_door *http,
+/* *changed: it is not what it was the last time. */
+static enum err read_tokens(struct console_door *d, struct http_door *http, bool *changed,
                             struct errmsg *why)
 {
     struct errmsg reason = {""};
     uint8_t *p = NULL;
-    size_t n;
+    size_t n = 0;
     enum err e = os_check_private(d->conf.tokens);
+    bool others = e == ERR_ACCESS;
+    uint64_t seen;
 
-    if (e == ERR_ACCESS) {
-        return errmsg_set(why, e, "console.tokens: others can read %s: chmod 600 makes it private",
-                          d->conf.tokens);
-    }
     if (!e) {
         e = os_read_file(&p, &n, d->conf.tokens, TOKENS_BYTES);
+    }
+    seen = hash_bytes(e ? "" : (const char *)p, e ? 0 : n, (uint64_t)e + 1);
+    *changed = seen != d->tokens_seen;
+    d->tokens_seen = seen;
+    if (others) {
+        return errmsg_set(why, e, "console.tokens: others can read %s: chmod 600 makes it private",
+                          d->conf.tokens);
     }
     if (e) {
         return errmsg_set(why, e, "console.tokens: cannot read %s: %s", d->conf.tokens,
                           os_read_text(e));
     }
-    e = http_door_tokens(http, (struct str){(const char *)p, n}, true, &reason);
+    if (*changed) {
+        e = http_door_tokens(http, (struct str){(const char *)p, n}, true, &reason);
+    }
     mem_free(p);
     return e ? errmsg_set(why, e, "console.tokens: %s, %s", d->conf.tokens,
                           reason.text[0] ? reason.text : err_text(e))
              : ERR_OK;
+}
+
+/* As with certificates, what cannot be read leaves what is in use. */
+static void door_tokens_again(void *ctx)
+{
+    struct console_door *d = ctx;
+    struct http_door *http = atomic_load(&d->http);
+    struct errmsg why = {""};
+    char text[800];
+    bool changed;
+    enum err e;
+
+    if (!http || !d->conf.tokens) {
+        return;
+    }
+    e = read_tokens(d, http, &changed, &why);
+    if (changed && e) {
+        log_line(LOG_WARN, "console", "tokens_refused", "reason=%s",
+                 log_quote(text, sizeof text, why.text));
+    } else if (changed) {
+        log_line(LOG_INFO, "console", "tokens_read", "path=%s",
+                 log_quote(text, sizeof text, d->conf.tokens));
+    }
 }
 
 /* A scheme and a host, nothing behind them; or empty. */
@@ -190,8 +223,10 @@ enum err console_door_start(struct console_door *d, struct errmsg *why)
                                         .ask = door_ask,
                                         .note = door_note,
                                         .keep = door_keep,
+                                        .each_second = door_tokens_again,
                                         .ctx = d};
     struct http_door *http = NULL;
+    bool changed;
     enum err e;
 
     if (!d->conf.address[0]) {
@@ -203,7 +238,7 @@ enum err console_door_start(struct console_door *d, struct errmsg *why)
     }
     e = http_door_start(&http, &conf, why);
     if (!e && d->conf.tokens) {
-        e = read_tokens(d, http, why);
+        e = read_tokens(d, http, &changed, why);
     }
     if (e) {
         http_door_stop(http);
@@ -240,6 +275,16 @@ void console_door_review(struct console_door *d)
     if (http) {
         http_door_review(http);
     }
+}
+
+bool console_door_stats(const struct console_door *d, struct http_door_stats *out)
+{
+    struct http_door *http = atomic_load(&d->http);
+
+    if (http) {
+        http_door_stats(http, out);
+    }
+    return http != NULL;
 }
 
 unsigned console_door_port(const struct console_door *d)

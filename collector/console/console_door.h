@@ -16,7 +16,8 @@ struct console_door_conf {
     const char *const *names; /* and n_names, url, user_header: as in http_door_conf */
     size_t n_names;
     const char *url, *user_header;
-    const char *tokens; /* path of a file, private to its owner; NULL: none */
+    const char *tokens; /* path of a file, private to its owner, read again when it has changed;
+                           NULL: none */
     bool audit;
     struct console *console; /* borrowed until console_door_destroy */
     const char *(*judge)(void *ctx, const struct net_identity *who); /* as in net_server_conf */
@@ -36,5 +37,7 @@ void console_door_destroy(struct console_door *d);
 void console_door_method(struct console_door *d, struct rpc_method *out); /* ConsoleTicket */
 void console_door_review(struct console_door *d);                         /* asks `judge` now */
 unsigned console_door_port(const struct console_door *d);                 /* 0: off */
+/* False: it is off. */
+bool console_door_stats(const struct console_door *d, struct http_door_stats *out);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "collector/ca/trust.h"
 #include "collector/console/console.h"
+#include "collector/console/console_door.h"
 #include "collector/ingest/session.h"
 #include "collector/query/pulse.h"
 #include "collector/store/store.h"
@@ -436,6 +437,39 @@ static void add_console(struct metrics *out, struct console *console)
     gauge(out, "procfleet_console_waiting", "Requests that wait for a thread.", s.waiting);
 }
 
+/* The collector's own door: who is there, and who was sent away. */
+static void add_door(struct metrics *out, const struct console_door *door)
+{
+    static const char *const reasons[HTTP_DOOR_REFUSALS] = {
+        [HTTP_DOOR_NO_SESSION] = "no_session",
+        [HTTP_DOOR_OTHER_SITE] = "other_site",
+        [HTTP_DOOR_WRONG_TICKET] = "wrong_ticket",
+        [HTTP_DOOR_TOO_MANY] = "too_many",
+    };
+    static const char name[] = "procfleet_console_door_refused_total";
+    static const char help[] = "Of them those that were refused, by reason.";
+    struct http_door_stats s;
+    char labels[64];
+
+    if (!console_door_stats(door, &s)) {
+        return;
+    }
+    gauge(out, "procfleet_console_door_sessions", "Sessions at listen.console, without tokens.",
+          (double)s.sessions);
+    gauge(out, "procfleet_console_door_streams", "Streams of updates at listen.console.",
+          (double)s.streams);
+    metrics_add(out, "procfleet_console_door_requests_total", "Requests at listen.console.",
+                METRICS_COUNTER, "", (double)s.requests);
+    metrics_add(out, "procfleet_console_door_questions_total",
+                "Questions that came of them, those of streams too.", METRICS_COUNTER, "",
+                (double)s.asked);
+    metrics_add(out, name, help, METRICS_COUNTER, "reason=\"request\"", (double)s.refused);
+    for (size_t i = 0; i < HTTP_DOOR_REFUSALS; i++) {
+        (void)snprintf(labels, sizeof labels, "reason=\"%s\"", reasons[i]);
+        metrics_add(out, name, help, METRICS_COUNTER, labels, (double)s.refusals[i]);
+    }
+}
+
 static void add_net(struct metrics *out, const struct metrics_env *env)
 {
     add_listeners(out, env);
@@ -463,6 +497,9 @@ void metrics_gather(struct metrics *out, const struct metrics_env *env)
     add_net(out, env);
     if (env->console) {
         add_console(out, env->console);
+    }
+    if (env->door) {
+        add_door(out, env->door);
     }
     if (env->pulse) {
         add_pulse(out, env->pulse);

@@ -28,6 +28,7 @@ struct metrics {
 };
 
 struct console;
+struct console_door;
 struct feed;
 struct journal;
 struct http_server;
@@ -51,6 +52,7 @@ struct metrics_env {
     struct net_pub *pub;
     struct http_server *http;
     struct console *console;
+    struct console_door *door;
     struct trust *trust;
     int64_t started_ns; /* UTC */
     uint32_t hosts;     /* of the store, without those that are forgotten */

@@ -149,6 +149,19 @@ static struct str cookie_value(const struct http_door *d, const char *cookies)
     return (struct str){"", 0};
 }
 
+/* The scheme in whatever case: RFC 9110, 11.1. */
+static bool is_bearer(const char *authorization)
+{
+    static const char scheme[] = "bearer ";
+    size_t i = 0;
+
+    while (scheme[i] && (scheme[i] == ' ' ? ' ' : authorization[i] | 0x20) == scheme[i] &&
+           (scheme[i] != ' ' || authorization[i] == ' ')) {
+        i++;
+    }
+    return !scheme[i];
+}
+
 static struct http_session_proof call_proof(const struct http_door *d,
                                             const struct http_server_call *call)
 {
@@ -157,8 +170,8 @@ static struct http_session_proof call_proof(const struct http_door *d,
         .cookie = cookie_value(d, http_server_header(call, "Cookie")),
         .key = str_make(http_server_header(call, "X-Procfleet-Key"))};
 
-    if (bearer && strncmp(bearer, "Bearer ", 7) == 0) {
-        proof.bearer = str_make(bearer + 7);
+    if (bearer && is_bearer(bearer)) {
+        proof.bearer = str_make(bearer + 7 + strspn(bearer + 7, " "));
     }
     return proof;
 }
@@ -348,6 +361,11 @@ static void door_tick(void *arg)
     while (!d->shared->stopping) {
         struct http_session_now now = door_now();
 
+        if (d->conf.each_second && now.mono_ns - sweep_ns >= SWEEP_NS) {
+            os_mutex_unlock(d->shared->lock);
+            d->conf.each_second(d->conf.ctx);
+            os_mutex_lock(d->shared->lock);
+        }
         if (now.mono_ns - sweep_ns >= SWEEP_NS) {
             http_session_sweep(d->shared->sessions, now, session_kept, session_ended, d);
             sweep_ns = now.mono_ns;

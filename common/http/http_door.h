@@ -53,7 +53,8 @@ struct http_door_conf {
     void (*note)(void *ctx, const struct http_door_note *note); /* may be NULL */
     /* Asked each second: words why this holder's session ends, or NULL. May be NULL. */
     const char *(*keep)(void *ctx, const struct net_identity *who);
-    void *ctx; /* of the three */
+    void (*each_second)(void *ctx); /* from the door's own thread, without a lock; may be NULL */
+    void *ctx;                      /* of the four */
 };
 
 /* Texts are borrowed until http_door_stop. Errors: ERR_INVALID (not of the loopback), those of

@@ -25,8 +25,8 @@ struct ticket {
 };
 
 struct session {
-    uint64_t id; /* 0: free */
-    bool token;
+    uint64_t id;      /* 0: free */
+    bool token, gone; /* gone: of a token, it is not in its file any more */
     uint8_t cookie[HASH_BYTES], key[HASH_BYTES]; /* a token has its own as the key */
     struct net_identity who;
     int64_t until_ns;                       /* UTC; INT64_MAX: a token without an end */
@@ -194,6 +194,9 @@ static const char *session_end_reason(const struct http_session_table *t, const 
 {
     if (holder_has_ended(&s->who, now)) {
         return "certificate ended";
+    }
+    if (s->gone) {
+        return "its token is not in the file any more";
     }
     if (now.utc_ns >= s->until_ns || (!s->token && now.mono_ns - s->begun_ns >= t->life_ns)) {
         return "had its time";
@@ -528,33 +531,27 @@ static const char *token_parse(struct session *s, struct str line, bool scopes)
     return wrong;
 }
 
-/* Errors: ERR_EXISTS (another line has the same), ERR_FULL */
-static enum err token_add(struct http_session_table *t, const struct session *s)
+static struct session *token_find(const struct session *list, size_t n, const struct session *s)
 {
-    for (size_t i = 0; i < HTTP_SESSION_MAX; i++) {
-        if (t->sessions[i].token && secret_is(t->sessions[i].key, s->key)) {
-            return ERR_EXISTS;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].token && secret_is(list[i].key, s->key)) {
+            return (struct session *)(uintptr_t)&list[i];
         }
     }
-    for (size_t i = 0; i < HTTP_SESSION_MAX; i++) {
-        if (!t->sessions[i].id) {
-            session_put(t, &t->sessions[i], s);
-            return ERR_OK;
-        }
-    }
-    return ERR_FULL;
+    return NULL;
 }
 
-enum err http_session_tokens(struct http_session_table *t, struct str text, bool scopes,
+/* The text's tokens, up to HTTP_SESSION_MAX. */
+static enum err tokens_parse(struct session *list, size_t *n, struct str text, bool scopes,
                              struct errmsg *why)
 {
+    *n = 0;
     for (unsigned at = 1; text.n > 0; at++) {
         const char *end = memchr(text.p, '\n', text.n);
         struct str line = {text.p, end ? (size_t)(end - text.p) : text.n};
         struct session s = {.token = true, .until_ns = INT64_MAX, .who = {.roles = NET_QUERY}};
         struct str look = line, first = word_next(&look);
         const char *wrong = NULL;
-        enum err e;
 
         text.p += line.n + (end ? 1 : 0);
         text.n -= line.n + (end ? 1 : 0);
@@ -565,16 +562,75 @@ enum err http_session_tokens(struct http_session_table *t, struct str text, bool
         if (wrong) {
             return errmsg_set(why, ERR_INVALID, "line %u: %s", at, wrong);
         }
-        e = token_add(t, &s);
-        if (e == ERR_EXISTS) {
+        if (token_find(list, *n, &s)) {
             return errmsg_set(why, ERR_INVALID,
                               "line %u: its token stands in a line before: each has its own", at);
         }
-        if (e) {
-            return errmsg_set(why, e, "line %u: there are %u tokens already", at, HTTP_SESSION_MAX);
+        if (*n == HTTP_SESSION_MAX) {
+            return errmsg_set(why, ERR_FULL, "line %u: there are %u tokens already", at,
+                              HTTP_SESSION_MAX);
         }
+        list[(*n)++] = s;
     }
     return ERR_OK;
+}
+
+/* How many places are free for tokens that are new. */
+static size_t tokens_room(const struct http_session_table *t)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < HTTP_SESSION_MAX; i++) {
+        n += !t->sessions[i].id;
+    }
+    return n;
+}
+
+/* Those that are there keep their place, so that what is under way goes on. */
+static enum err tokens_take(struct http_session_table *t, const struct session *list, size_t n,
+                            struct errmsg *why)
+{
+    size_t known = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        known += token_find(t->sessions, HTTP_SESSION_MAX, &list[i]) != NULL;
+    }
+    if (n - known > tokens_room(t)) {
+        return errmsg_set(why, ERR_FULL, "there is no room for %zu more tokens beside the sessions",
+                          n - known);
+    }
+    for (size_t i = 0; i < HTTP_SESSION_MAX; i++) {
+        struct session *s = &t->sessions[i];
+
+        s->gone = s->id && s->token && !token_find(list, n, s);
+    }
+    for (size_t i = 0, at = 0; i < n; i++) {
+        struct session *s = token_find(t->sessions, HTTP_SESSION_MAX, &list[i]);
+
+        if (s) {
+            s->who = list[i].who;
+            s->until_ns = list[i].until_ns;
+            continue;
+        }
+        while (t->sessions[at].id) {
+            at++;
+        }
+        session_put(t, &t->sessions[at], &list[i]);
+    }
+    return ERR_OK;
+}
+
+enum err http_session_tokens(struct http_session_table *t, struct str text, bool scopes,
+                             struct errmsg *why)
+{
+    struct session *list = mem_array(HTTP_SESSION_MAX, sizeof *list);
+    enum err e = list ? ERR_OK : ERR_NOMEM;
+    size_t n;
+
+    e = e ? e : tokens_parse(list, &n, text, scopes, why);
+    e = e ? e : tokens_take(t, list, n, why);
+    mem_free(list);
+    return e;
 }
 
 enum err http_session_create(struct http_session_table **out, int64_t life_ns)

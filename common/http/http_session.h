@@ -104,9 +104,10 @@ size_t http_session_count(const struct http_session_table *t); /* sessions, with
 
 /* -- tokens -- */
 
-/* Adds the tokens of a file's text: lines of `NAME TOKEN [scope=GLOB] [until=TIME]`, `#` begins a
- * comment; no token stands in two lines. Each becomes a holder of role query. scopes: whether a
- * scope may be given.
+/* Replaces the tokens by those of a file's text: lines of `NAME TOKEN [scope=GLOB] [until=TIME]`,
+ * `#` begins a comment; no token stands in two lines. Each becomes a holder of role query; one that
+ * was there goes on, one that is gone ends with the next sweep. On failure all stay as they were.
+ * scopes: whether a scope may be given.
  * Errors: ERR_INVALID (why names line and reason), ERR_FULL, ERR_NOMEM */
 NODISCARD enum err http_session_tokens(struct http_session_table *t, struct str text, bool scopes,
                                        struct errmsg *why);

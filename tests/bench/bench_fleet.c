@@ -1,9 +1,9 @@
 /* A fleet in one process against a real collector: simulated agents (tests/support/fleet_agent) on
  * the real batch, uplink and TLS code.
  *
- *   keys → collector → agents connect → steady: measured → [the same with guests, who ask and
- *   subscribe] → [restart: the collector is ended, stays down, comes back] → drain → what the
- *   collector says it holds
+ *   keys → collector → agents connect → steady: measured → [the same beside live tabs of the
+ *   console] → [the same with guests, who ask and subscribe] → [restart: the collector is ended,
+ *   stays down, comes back] → drain → what the collector says it holds
  *
  * Prints figures like every benchmark; ends with 1 when something was lost, stored twice or not
  * stored at all, because then no figure is worth anything. Several sizes of fleet, the default, are
@@ -40,6 +40,10 @@ static const struct opt options[] = {
      "then the same for half the time with questions, and with subscribers: one that listens, one "
      "that is slow, one that is stopped",
      false},
+    {"tabs", 0, "N",
+     "then the same beside so many live tabs of the console, up to 32, each with a certificate of "
+     "its own: fleet and host views by turns (0)",
+     false},
     {"restart", 0, "kill|term|both", "then end the collector in this way and start it again",
      false},
     {"down", 0, "S", "how long it is away at a restart (2)", false},
@@ -60,7 +64,9 @@ static const struct opt_command command = {
     .n_opts = sizeof options / sizeof *options,
     .examples = "  bench_fleet\n"
                 "  bench_fleet --agents 1000 --seconds 60\n"
-                "  bench_fleet --agents 1000 --seconds 20 --restart kill --down 2\n",
+                "  bench_fleet --agents 1000 --seconds 20 --restart kill --down 2\n"
+                "  bench_fleet --agents 4000 --premade --seconds 60 --tabs 10\n"
+                "  bench_fleet --agents 20 --seconds 60 --tabs 2\n",
 };
 
 /* -- options -- */
@@ -138,6 +144,7 @@ static void take_options(struct fleet_run *r, const struct opt_args *args)
     r->restart = opt_value(args, "restart") ? choose(args, "restart", restarts) : NULL;
     r->premade = opt_flag(args, "premade") && !opt_flag(args, "spool") && !journal;
     r->guests = opt_flag(args, "guests") && !r->conf.address;
+    r->tabs = (unsigned)bench_number(args, "tabs", 0, FLEET_TABS_MAX, 0);
     r->n_sets = opt_values(args, "set", r->sets, FLEET_RUN_SETS_MAX);
     r->no_tickets = opt_flag(args, "no-tickets");
     if (journal) {

@@ -327,6 +327,47 @@ static void guests_leave(struct fleet_run *r)
     figure("subscribers_at_the_end", sum.listening, "", 0, BENCH_MORE);
 }
 
+/* -- tabs -- */
+
+/* The same once more beside live tabs: what they cost the collector, and those who report. */
+static void with_tabs(struct fleet_run *r)
+{
+    const struct fleet_tabs_conf conf = {.collector = r->collector,
+                                         .keys_dir = r->keys_dir,
+                                         .tabs = r->tabs,
+                                         .hosts = r->conf.agents};
+    int64_t alone_ns = fleet_load_sent_ns(r->load, 990), cpu_ns, mono_ns;
+    struct fleet_usage before, after;
+    struct fleet_tabs_sum sum;
+    struct fleet_tabs *tabs;
+    struct errmsg why = {""};
+    double alone, beside;
+
+    fleet_usage(&before, fleet_collector_pid(r->collector));
+    mono_ns = os_mono_ns();
+    rest(r->seconds * CLK_S);
+    fleet_usage(&after, fleet_collector_pid(r->collector));
+    alone = (double)(after.cpu_ns - before.cpu_ns) / (double)(os_mono_ns() - mono_ns) * 100;
+    check(fleet_tabs_start(&tabs, &conf, &why), &why);
+    rest(GUESTS_COME_NS);
+    fleet_usage(&before, fleet_collector_pid(r->collector));
+    mono_ns = os_mono_ns();
+    measure(r, r->seconds, "tabs_");
+    fleet_usage(&after, fleet_collector_pid(r->collector));
+    cpu_ns = after.cpu_ns - before.cpu_ns;
+    beside = (double)cpu_ns / (double)(os_mono_ns() - mono_ns) * 100;
+    fleet_tabs_stop(tabs, &sum);
+    figure("tabs_ack_p99_ratio",
+           alone_ns > 0 ? (double)fleet_load_sent_ns(r->load, 990) / (double)alone_ns : 0, "", 1.2,
+           BENCH_LESS);
+    figure("tab_collector_cpu", (beside - alone) / r->tabs, "% of a core", 0.5, BENCH_LESS);
+    figure("tabs_answered", (double)sum.answered, "", 0, BENCH_MORE);
+    figure("tabs_failed", (double)sum.failed, "", 0, BENCH_LESS);
+    figure("tabs_p50", sum.p50_ms, "ms", 0, BENCH_LESS);
+    figure("tabs_p99", sum.p99_ms, "ms", 0, BENCH_LESS);
+    figure("tabs_received", (double)sum.bytes / 1e6 / r->seconds, "MB/s", 0, BENCH_LESS);
+}
+
 /* -- restarts -- */
 
 static void restart_figures(struct fleet_run *r, const char *span, int64_t ready_ns,
@@ -475,9 +516,13 @@ bool fleet_run(struct fleet_run *r)
     figure("agents_made_in", ms(os_mono_ns() - start_ns) / 1000, "s", 0, BENCH_LESS);
     connect_all(r);
     if (r->premade) {
-        fleet_load_premake(r->load, r->seconds * (r->guests ? 3 : 2) / 2 + PREMADE_MORE_S);
+        fleet_load_premake(r->load, r->seconds * (r->guests ? 3 : 2) / 2 +
+                                        (r->tabs ? 2 * r->seconds : 0) + PREMADE_MORE_S);
     }
     steady(r);
+    if (r->tabs && r->collector) {
+        with_tabs(r);
+    }
     if (r->guests) {
         with_guests(r);
     }

@@ -5,6 +5,7 @@
 
 #include "tests/bench/fleet_guests.h"
 #include "tests/bench/fleet_load.h"
+#include "tests/bench/fleet_tabs.h"
 #include "tests/support/fleet_collector.h"
 
 #define FLEET_RUN_SETS_MAX 32u
@@ -14,6 +15,7 @@ struct fleet_run {
     double rate;
     unsigned seconds, down, connect_rate;
     const char *restart; /* kill, term, both; NULL = none */
+    unsigned tabs;       /* live tabs of the console; 0: none */
     bool own_dir, json, no_tickets, premade, guests;
     char dir[FLEET_PATH_MAX], keys_dir[FLEET_PATH_MAX + 8], data_dir[FLEET_PATH_MAX + 32],
         spool_dir[FLEET_PATH_MAX + 48];

@@ -284,7 +284,8 @@ def series(fleet, api, window, options):
             for b in range(s["n"]):
                 row = {m: c["avg"][b] for m, c in x["columns"].items() if c["avg"][b] is not None}
                 got.append(dict(row, time=str(int(s["t0_ns"]) + b * s["step_ns"]), others=x["label"] is None,
-                                present_ppm=s["present"][b], hosts_in=s["hosts_in"][b]))
+                                present_ppm=s["present"][b], hosts_in=s["hosts_in"][b],
+                                reaches=s["reaches"][b]))
         agree("series in columns by " + group, got, cli, {"host", "pid", "start", "name", "user"})
     answer = api("series", envelope="true", metric="working_set_size", limit=1, buckets=3, **window)
     column = answer["series"]["groups"][0]["columns"]["working_set_size"]

@@ -76,6 +76,26 @@ def tokens(port):
     check("a token sees everything", names(as_token("everything").get("/api/v1/hosts")), ["db-1", "web-1"])
     check("one with a scope sees that", names(as_token("web").get("/api/v1/hosts")), ["web-1"])
     check("one that is over sees nothing", as_token("over").get("/api/v1/hosts")[0], 401)
+    check("the scheme has no case", names(Browser(port, Authorization="bearer " + TOKENS["web"]).get("/api/v1/hosts")), ["web-1"])
+
+
+def tokens_again(fleet, port):
+    """A file of tokens that has changed is read again."""
+    def as_token(name):
+        return Browser(port, Authorization="Bearer " + TOKENS[name]).get("/api/v1/hosts")[0]
+    write_tokens(fleet, "everything nonsense\n")
+    fleet.wait_for("the log to say what is wrong", lambda: "tokens_refused" in fleet.log("collector.log"))
+    check("what cannot be read leaves what is in use", as_token("everything"), 200)
+    write_tokens(fleet, "web %(web)s\n" % TOKENS)
+    fleet.wait_for("a token whose line is gone to end", lambda: as_token("everything") == 401)
+    check("one that lost its scope sees all", names(Browser(port, Authorization="Bearer " + TOKENS["web"]).get("/api/v1/hosts")),
+          ["db-1", "web-1"])
+
+
+def write_tokens(fleet, text):
+    with open(os.open(fleet.path("tokens.new"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as f:
+        f.write(text)
+    os.rename(fleet.path("tokens.new"), fleet.path("tokens"))
 
 
 def refused(fleet):
@@ -143,6 +163,7 @@ def direct():
         links(fleet, port)
         tokens(port)
         refused(fleet)
+        tokens_again(fleet, port)
         log = fleet.log("collector.log")
         for line in (r"console session peer=127.0.0.1 name=operator ", r'console end .*name=scoped scope=web-\* .*revoked', r"console refused peer=127.0.0.1 ",
                      r'console asked peer=127.0.0.1 name=scoped scope=web-\* reason="/api/v1/top\?host=db-1"'):

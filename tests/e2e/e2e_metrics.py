@@ -138,7 +138,7 @@ def bounded(fleet):
         fleet.start_agent(name, **FAST)
     fleet.wait_for("three hosts", lambda: len(fleet.hosts()) == 3)
     fleet.stop(fleet.collector)
-    fleet.start_collector(http__refresh="1s", http__hosts_max="1", http__programs="2")
+    fleet.start_collector(listen__console="127.0.0.1:0", http__refresh="1s", http__hosts_max="1", http__programs="2")
     fleet.silent = half_a_request(fleet)
     families = fleet.wait_for("two of them to come again", lambda: (lambda f: om.value(f, "procfleet_fleet_hosts_up") == 2 and f)(metrics(fleet)))
     check("the first by name has numbers", [labels["host"] for labels, _ in om.rows(families, "procfleet_host_up")], ["agent-one"])

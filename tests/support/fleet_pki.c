@@ -69,6 +69,15 @@ enum err fleet_pki_operator(struct fleet_keys *out, const char *dir, struct errm
     return have(out, dir, &what, why);
 }
 
+enum err fleet_pki_tab(struct fleet_keys *out, const char *dir, unsigned n, struct errmsg *why)
+{
+    char name[32];
+    struct pki_issue what = {.use = PKI_QUERY, .name = name};
+
+    (void)snprintf(name, sizeof name, "tab-%u", n);
+    return have(out, dir, &what, why);
+}
+
 enum err fleet_pki_subscriber(struct fleet_keys *out, const char *dir, struct errmsg *why)
 {
     struct pki_issue what = {.use = PKI_SUBSCRIBE, .name = "subscriber"};

@@ -20,6 +20,9 @@ NODISCARD enum err fleet_pki_collector(struct fleet_keys *out, const char *dir, 
 NODISCARD enum err fleet_pki_operator(struct fleet_keys *out, const char *dir, struct errmsg *why);
 NODISCARD enum err fleet_pki_subscriber(struct fleet_keys *out, const char *dir,
                                         struct errmsg *why);
+/* A further operator, the n-th. */
+NODISCARD enum err fleet_pki_tab(struct fleet_keys *out, const char *dir, unsigned n,
+                                 struct errmsg *why);
 /* Of the host that fleetgen makes of `seed`. */
 NODISCARD enum err fleet_pki_agent(struct fleet_keys *out, const char *dir, uint64_t seed,
                                    struct errmsg *why);

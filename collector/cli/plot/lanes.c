@@ -151,7 +151,12 @@ static uint8_t open_sign(const struct drawing *d, uint32_t column)
     if (column_is_quiet(d, column)) {
         return SIGN_QUIET;
     }
-    return d->l->present[column] < WHOLE ? SIGN_HATCH : SIGN_NONE;
+    /* one host that was measured for a part of the column lost nothing by that */
+    if (d->l->present[column] == WHOLE ||
+        (d->l->hosts_in && d->host < d->a->n_hosts && !column_has_loss(d, column))) {
+        return SIGN_NONE;
+    }
+    return SIGN_HATCH;
 }
 
 /* The cells, hatched where nothing stands and data is missing, dotted where no agent ran. */

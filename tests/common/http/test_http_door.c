@@ -255,6 +255,8 @@ static void a_link_gives_a_session_that_asks_and_logs_out(void **state)
     assert_null(strstr(said, "{"));
     assert_says(ask(&d, "GET", "/api/v1/top", "Authorization: Bearer " TOKEN "\r\n", NULL),
                 "\"who\":\"grafana\"");
+    assert_says(ask(&d, "GET", "/api/v1/top", "Authorization: bEARER  " TOKEN "\r\n", NULL),
+                "\"who\":\"grafana\"");
     assert_says(ask(&d, "DELETE", "/api/v1/session", headers, NULL), " 204 ");
     said = ask(&d, "GET", "/api/v1/top", headers, NULL);
     assert_says(said, " 401 ");

@@ -357,6 +357,49 @@ static void a_token_asks_until_its_end_and_cannot_log_out(void **state)
     http_session_destroy(t);
 }
 
+static const char first_token[] = "0123456789abcdef0123456789abcdef";
+static const char second_token[] = "fedcba9876543210fedcba9876543210";
+
+static enum err tokens_of(struct http_session_table *t, const char *names, const char *one,
+                          const char *other)
+{
+    struct errmsg why = {""};
+    char text[300];
+
+    (void)snprintf(text, sizeof text, "%s %s\n%s%s%s\n", names, one, other ? names : "",
+                   other ? "-2 " : "", other ? other : "");
+    return http_session_tokens(t, str_make(text), true, &why);
+}
+
+static void a_file_that_is_read_again_replaces_its_tokens(void **state)
+{
+    struct http_session_table *t = open_table();
+    const struct http_session_proof first = {.bearer = str_make(first_token)};
+    const struct http_session_proof second = {.bearer = str_make(second_token)};
+    const struct net_identity *who;
+    uint64_t id, again;
+
+    (void)state;
+    assert_ok(tokens_of(t, "old", first_token, NULL));
+    assert_ok(http_session_enter(t, &first, at(BEGIN_NS), &id, &who));
+    assert_ok(tokens_of(t, "new", first_token, second_token));
+    http_session_sweep(t, at(BEGIN_NS), NULL, NULL, NULL);
+    assert_true(http_session_lives(t, id, at(BEGIN_NS))); /* what is under way goes on */
+    assert_ok(http_session_enter(t, &first, at(BEGIN_NS), &again, &who));
+    assert_int_equal(again, id);
+    assert_string_equal(who->name, "new");
+    assert_ok(http_session_enter(t, &second, at(BEGIN_NS), &again, &who));
+    assert_err(tokens_of(t, "new", "short", NULL), ERR_INVALID); /* nothing changes */
+    http_session_sweep(t, at(BEGIN_NS), NULL, NULL, NULL);
+    assert_true(http_session_lives(t, id, at(BEGIN_NS)));
+    assert_ok(tokens_of(t, "new", second_token, NULL));
+    http_session_sweep(t, at(BEGIN_NS), NULL, NULL, NULL);
+    assert_false(http_session_lives(t, id, at(BEGIN_NS)));
+    assert_err(http_session_enter(t, &first, at(BEGIN_NS), &id, &who), ERR_ACCESS);
+    assert_ok(http_session_enter(t, &second, at(BEGIN_NS), &id, &who));
+    http_session_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -373,6 +416,7 @@ int main(void)
         cmocka_unit_test(sessions_and_tickets_have_a_bound),
         cmocka_unit_test(a_file_of_tokens_is_read),
         cmocka_unit_test(a_token_asks_until_its_end_and_cannot_log_out),
+        cmocka_unit_test(a_file_that_is_read_again_replaces_its_tokens),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
