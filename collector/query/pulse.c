@@ -364,14 +364,26 @@ static void parts_cover(struct parts *x, int64_t from_ns, int64_t to_ns)
     }
 }
 
+/* The mean of the batch; 0: it has one tick. */
+static int64_t period_mean(const struct batch *b)
+{
+    int64_t ns = b->n_ticks > 1 ? clk_sub(b->mono_ns[b->n_ticks - 1], b->mono_ns[0]) /
+                                      (int64_t)(b->n_ticks - 1)
+                                : 0;
+
+    return ns < PERIOD_MAX ? ns : PERIOD_MAX;
+}
+
+/* The time from tick to tick. A mean that is far above the batch before may be that of an agent
+ * that was stopped: it counts from the next batch on. */
 static int64_t period_of(const struct pulse_host *h, const struct batch *b)
 {
-    if (b->n_ticks > 1) {
-        int64_t ns = clk_sub(b->mono_ns[b->n_ticks - 1], b->mono_ns[0]) / (int64_t)(b->n_ticks - 1);
+    int64_t ns = period_mean(b);
 
-        return ns < PERIOD_MAX ? ns : PERIOD_MAX;
+    if (!ns || (h->period_ns && ns > h->period_ns + h->period_ns / 2)) {
+        ns = h->period_ns;
     }
-    return h->period_ns ? h->period_ns : CLK_S;
+    return ns ? ns : CLK_S;
 }
 
 /* The batch follows what was stored last of this host, without a hole. */
@@ -381,6 +393,15 @@ static bool batch_follows(const struct pulse_host *h, const struct batch *b, int
 
     return h->wall_ns && memcmp(h->boot.b, b->head.boot.b, sizeof h->boot.b) == 0 && gap > 0 &&
            gap <= period_ns + period_ns / 2 && b->wall_ns[0] > h->wall_ns;
+}
+
+/* Older than what was stored last, and not because the clock was set back. */
+static bool batch_is_late(const struct pulse_host *h, const struct batch *b)
+{
+    bool same_boot = memcmp(h->boot.b, b->head.boot.b, sizeof h->boot.b) == 0;
+
+    return b->wall_ns[b->n_ticks - 1] < h->wall_ns &&
+           !(same_boot && b->mono_ns[b->n_ticks - 1] > h->mono_ns);
 }
 
 static void parts_fill(struct parts *x, const struct pulse *p, const struct pulse_host *h,
@@ -417,10 +438,10 @@ static void host_follow(struct pulse_host *h, const struct pulse *p, const struc
 {
     const struct tick *t = &p->ticks[b->n_ticks - 1];
 
-    if (b->wall_ns[b->n_ticks - 1] < h->wall_ns) {
-        return; /* late data */
+    if (batch_is_late(h, b)) {
+        return;
     }
-    h->period_ns = period_of(h, b);
+    h->period_ns = b->n_ticks > 1 ? period_mean(b) : period_of(h, b);
     h->boot = b->head.boot;
     h->wall_ns = b->wall_ns[b->n_ticks - 1];
     h->mono_ns = b->mono_ns[b->n_ticks - 1];

@@ -21,6 +21,7 @@
 #include "common/base/clk.h"
 
 #define CELLS_STEP_NS (10 * CLK_S) /* tiers have nothing finer */
+#define CELLS_MIN_NS  (2 * CLK_S)
 #define SLICE_MIN_NS  CLK_S
 #define SLICE_MAX_NS  (INT64_C(36525) * 86400 * CLK_S)
 
@@ -320,6 +321,9 @@ static enum err cells_take(void *ctx, const struct store_cell_row *row)
     struct point *p;
     enum err e = query_table_row(&h->table, row, &inst);
 
+    if (!e && h->table.told) {
+        e = query_table_name(&h->table, inst, row);
+    }
     if (!e) {
         e = chain_of(h, inst, &c);
     }
@@ -749,7 +753,8 @@ static enum err history_host(struct history *h, struct query_span *s)
 
 static void history_open(struct history *h)
 {
-    h->cells = h->step_ns >= CELLS_STEP_NS;
+    /* for who adds up, cells of some samples are cheaper than each of them */
+    h->cells = h->step_ns >= (h->steps ? CELLS_MIN_NS : CELLS_STEP_NS);
     query_table_init(&h->table, h->q);
     h->table.infos = true;
     arena_init(&h->memory, QUERY_MEMORY_MAX / 2);
@@ -792,7 +797,8 @@ enum err query_history_steps(struct query *q, const struct query_history_steps *
     assert(steps->step_ns > 0);
     history_open(&h);
     h.table.nameless = true;
-    h.table.infos = !steps->nameless;
+    h.table.infos = !steps->nameless || steps->told;
+    h.table.told = steps->told;
     for (size_t i = 0; !e && i < q->n_spans; i++) {
         e = history_host(&h, &q->spans[i]);
         if (!e) {

@@ -29,6 +29,7 @@ struct query_step {
 /* Both callbacks end the scan with a result other than ERR_OK, which is returned. */
 struct query_history_steps {
     int64_t step_ns; /* above 0 */
+    bool told;       /* of names those that tiers tell (query_table.h) */
     bool nameless;   /* nothing needs to be known of processes but who they are */
     enum err (*each)(void *ctx, const struct query_step *step); /* by host and time, roughly */
     enum err (*host_done)(void *ctx, const struct query_span *s);

@@ -51,6 +51,7 @@ struct series {
     size_t n_touched;
     uint64_t *ticks; /* of the host in each bucket */
     struct query_top_members members;
+    uint32_t *counts; /* processes of each group, NULL: the ranks have them; UINT32_MAX: the same */
 };
 
 /* -- values -- */
@@ -92,6 +93,8 @@ static size_t series_group(const struct series *x, const struct query_step *step
 {
     const struct wire_answer *a = &x->q->out->data;
     const struct proc_info *info = step->inst->info;
+    uint8_t by = x->q->ask->group_by;
+    bool by_name = by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER;
     uint32_t row = QUERY_NO_MEMBER;
     struct proc_info known;
     size_t i = 0;
@@ -104,8 +107,8 @@ static size_t series_group(const struct series *x, const struct query_step *step
     }
     if (row != QUERY_NO_MEMBER) {
         i = row < a->n_rows ? row : a->n_rows;
-    } else {
-        if (!info && step->boot &&
+    } else { /* it was counted among many, or there was no room to remember it */
+        if (!info && by_name && step->boot &&
             store_info_brief(x->q->env->view, step->span->host, step->boot, step->inst->id,
                              &known)) {
             info = &known;
@@ -113,6 +116,9 @@ static size_t series_group(const struct series *x, const struct query_step *step
         while (i < a->n_rows && !series_fits(x->q, step, info, &a->rows[i])) {
             i++;
         }
+    }
+    if (x->counts && i < a->n_rows) {
+        x->counts[i] = !step->boot || x->counts[i] == UINT32_MAX ? UINT32_MAX : x->counts[i] + 1;
     }
     *step->tag = (uint32_t)i + 1;
     return i;
@@ -240,6 +246,12 @@ static enum err series_room(struct series *x)
     x->ticks = arena_array(a, n, sizeof *x->ticks);
     x->parts = arena_array(a, columns * n, sizeof *x->parts);
     x->touched = arena_array(a, columns * n, sizeof *x->touched);
+    if (x->members.rows) {
+        x->counts = arena_array(a, q->out->data.n_rows + 1, sizeof *x->counts);
+        if (!x->counts) {
+            return ERR_FULL;
+        }
+    }
     if (!x->columns || !x->ticks || !x->parts || !x->touched) {
         return ERR_FULL;
     }
@@ -276,8 +288,29 @@ static bool series_column_is_empty(const struct series *x, const struct wire_ser
     return true;
 }
 
+/* Sums of hours say the same of these; how many processes they are is counted with the buckets. */
+static bool series_may_take_hours(const struct query *q)
+{
+    bool gauge = metric_by_id(q->out->data.metrics[0])->kind == METRIC_GAUGE;
+    uint8_t by = q->ask->by;
+
+    return q->ask->name.n == 0 && (by == WIRE_BY_USUAL || by == WIRE_BY_SUM || by == WIRE_BY_RATE ||
+                                   (gauge && by == WIRE_BY_AVG));
+}
+
+/* How many processes of each row there were; where only sums are left the ranks know. */
+static void series_counts_end(struct series *x)
+{
+    for (size_t i = 0; x->counts && i < x->q->out->data.n_rows; i++) {
+        struct wire_row *row = (struct wire_row *)(uintptr_t)&x->q->out->data.rows[i];
+
+        row->instances = x->counts[i] == UINT32_MAX ? row->instances : x->counts[i];
+    }
+}
+
 static void series_end(struct series *x)
 {
+    series_counts_end(x);
     size_t rows = x->q->out->data.n_rows;
     uint8_t n_metrics = x->q->out->data.n_metrics;
     bool rest = false;
@@ -307,6 +340,7 @@ enum err query_series(struct query *q)
     enum err e = query_plan(q, series_metrics, sizeof series_metrics, SERIES_LIMIT);
 
     steps.nameless = ask.name.n == 0;
+    steps.told = steps.nameless && by_name;
     if (!e && ask.group_by == WIRE_GROUP_TREE) {
         e = errmsg_set(q->why, ERR_INVALID,
                        "series are of processes, images, users, hosts or the fleet");
@@ -325,8 +359,11 @@ enum err query_series(struct query *q)
             ask.by = WIRE_BY_AVG; /* not of who lives at the end alone */
         }
         q->ask = &ask;
+        used = q->used;
+        x.members.hours = series_may_take_hours(q);
         e = query_top_rows(q, by_name ? &x.members : NULL);
         q->ask = given;
+        memcpy(q->used.windows, used.windows, sizeof used.windows); /* read again below */
         if (!e && q->out->more) {
             e = errmsg_set(q->why, ERR_INVALID,
                            "so many groups do not fit one answer: ask for fewer");
@@ -341,10 +378,8 @@ enum err query_series(struct query *q)
         e = series_room(&x);
     }
     if (!e) {
-        used = q->used; /* the same windows again: told once */
         steps.step_ns = x.out->step_ns ? x.out->step_ns : CLK_S;
         e = query_history_steps(q, &steps);
-        memcpy(q->used.windows, used.windows, sizeof used.windows);
     }
     if (!e) {
         series_end(&x);

@@ -372,7 +372,7 @@ static const struct proc_info *told_shared(struct query_table *t, const struct l
 }
 
 /* The name is that of the newest row that tells one; rows before the range come last. */
-static enum err told_take(struct query_table *t, struct query_inst *inst,
+enum err query_table_name(struct query_table *t, struct query_inst *inst,
                           const struct store_cell_row *row)
 {
     const struct look k = {.boot = BOOT_FOLDED, .name = row->name, .user = row->user};
@@ -391,7 +391,7 @@ static enum err row_take(void *ctx, const struct store_cell_row *row)
     struct query_inst *inst;
     enum err e = query_table_row(t, row, &inst);
 
-    e = !e && t->told ? told_take(t, inst, row) : e;
+    e = !e && t->told ? query_table_name(t, inst, row) : e;
     if (e) {
         return e;
     }
@@ -523,6 +523,7 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
                               .before_ns = reach->before_ns,
                               .metrics = t->presence ? PRESENCE : 0,
                               .folded = reach->folded,
+                              .hours = reach->hours,
                               .names = t->infos,
                               .has_pid = t->q->ask->has_pid && !t->all,
                               .pid = t->q->ask->pid,

@@ -87,6 +87,7 @@ struct query_reach {
     int64_t before_ns; /* how far before it a counter's base may lie */
     bool folded;
     bool range_only; /* processes without a sample in the range do not matter */
+    bool hours;      /* as in struct store_cells */
 };
 
 /* Empties it for the next host, whose growth counts from since_ns on. */
@@ -95,6 +96,10 @@ void query_table_start(struct query_table *t, const struct query_span *s, int64_
 /* The row's instance, entered when it is new; its cells are left alone. */
 NODISCARD enum err query_table_row(struct query_table *t, const struct store_cell_row *row,
                                    struct query_inst **inst);
+
+/* Takes the name that the row tells of the instance, with `told`. Errors: ERR_FULL */
+NODISCARD enum err query_table_name(struct query_table *t, struct query_inst *inst,
+                                    const struct store_cell_row *row);
 
 /* Empties the table and fills it from the span's host. Errors: ERR_TIMEOUT, ERR_FULL and those of
  * store_cells_scan */

@@ -682,7 +682,8 @@ static enum err groups_host(struct groups *g, size_t span)
     const struct query_reach reach = {.since_ns = s->since_ns,
                                       .before_ns = QUERY_LOOKBACK_NS,
                                       .folded = true,
-                                      .range_only = true};
+                                      .range_only = true,
+                                      .hours = g->members && g->members->hours};
     uint8_t size = g->n_metrics;
     enum err e = ERR_OK;
 
@@ -812,7 +813,6 @@ static enum err top_groups(struct query *q, struct query_top_members *members)
     g.table.brief = true;
     g.table.told = q->ask->name.n == 0;
     if (members) {
-        members->told = g.table.told;
         if (os_random(&members->seed, sizeof members->seed)) {
             members->seed = (uint64_t)q->env->now_ns;
         }

@@ -8,7 +8,7 @@
 /* In which group each process was counted, of images and users: for who reads the same once more.
  * Caller's storage, zeroed at first; freed by query_top_members_fini. */
 struct query_top_members {
-    bool told;      /* out: the names are those that tiers tell (query_table.h) */
+    bool hours;     /* in: processes of less than an hour need not be counted one by one */
     struct map map; /* by a hash of process and host: its group's number + 1; of at most
                        QUERY_MEMBERS_MAX */
     uint64_t seed;

@@ -177,6 +177,47 @@ static void a_change_of_processes_between_batches_is_no_figure(void **state)
     pulse_destroy(p);
 }
 
+/* Each tick in a batch of its own: growth is from one batch to the next. */
+static void a_clock_that_is_set_back_does_not_end_the_figures(void **state)
+{
+    static const uint8_t cpu = M_CPU_TIME;
+    struct pulse *p = pulse_make(10);
+    struct lab *l = lab_open(pulse_stored, p);
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        const int64_t used[] = {(int64_t)i * 300 * MS};
+
+        lab_begin(l, 1, 7, i + 1);
+        lab_tick_at(l, i < 10 ? 141 + i : 41 + i, 141 + i); /* by 100 s */
+        lab_run(l, 5, 5, 0, 1, false, 1, &cpu, used);
+        lab_put(l);
+    }
+    assert_true(at(p, 1, 40).has_cpu);
+    assert_int_equal(at(p, 1, 40).cpu_permille, 300);
+    lab_close(l);
+    pulse_destroy(p);
+}
+
+static void a_stop_inside_a_batch_is_not_delivered(void **state)
+{
+    static const uint8_t cpu = M_CPU_TIME;
+    static const int64_t used[] = {1000 * MS, 2000 * MS};
+    struct pulse *p = pulse_make(10);
+    struct lab *l = lab_open(pulse_stored, p);
+
+    (void)state;
+    put(l, 1, 1, 30, 11);
+    lab_begin(l, 1, 1, 2);
+    lab_tick(l, 41);
+    lab_tick(l, 65); /* the agent was stopped for 23 s */
+    lab_run(l, 1, 1, 0, 2, false, 1, &cpu, used);
+    lab_put(l);
+    assert_int_equal(at(p, 1, 40).delivered, 2 * 1000000 / 30);
+    lab_close(l);
+    pulse_destroy(p);
+}
+
 static void stamps_and_counters_of_any_size_cost_nothing(void **state)
 {
     static const uint8_t cpu = M_CPU_TIME;
@@ -390,6 +431,8 @@ int main(void)
         cmocka_unit_test(starts_and_ends_inside_a_batch_count),
         cmocka_unit_test(a_tick_without_cpu_times_does_not_make_the_next_one_a_life_of_them),
         cmocka_unit_test(a_change_of_processes_between_batches_is_no_figure),
+        cmocka_unit_test(a_clock_that_is_set_back_does_not_end_the_figures),
+        cmocka_unit_test(a_stop_inside_a_batch_is_not_delivered),
         cmocka_unit_test(stamps_and_counters_of_any_size_cost_nothing),
         cmocka_unit_test(two_hours_are_kept),
         cmocka_unit_test(the_host_silent_for_longest_gives_way),

@@ -25,6 +25,7 @@
 #define APP_ID     0x70666331 /* "pfc1" */
 #define BUSY_MS    10000
 #define TEXT_SLOTS 8192u /* texts whose places are remembered */
+#define KEPT_TEXTS 256u  /* names and users that were read last */
 
 enum statement {
     S_FACTS,
@@ -39,6 +40,7 @@ enum statement {
     S_BOOTS_ALL,
     S_TEXT_GET,
     S_TEXT_ADD,
+    S_TEXT_OF,
     S_INST_GET,
     S_INST_BRIEF,
     S_INST_PUT,
@@ -74,8 +76,9 @@ static const char *const sql[S_COUNT] = {
                    "LEFT JOIN text n ON n.id = name LEFT JOIN text i ON i.id = image "
                    "LEFT JOIN text l ON l.id = line LEFT JOIN text u ON u.id = user "
                    "WHERE boot = ?1 AND pid = ?2 AND start = ?3",
-    [S_INST_BRIEF] = "SELECT " INST_INFO ", n.s, NULL, NULL, u.s FROM inst "
-                     "LEFT JOIN text n ON n.id = name LEFT JOIN text u ON u.id = user "
+    [S_TEXT_OF] = "SELECT s FROM text WHERE id = ?1",
+    /* names and users repeat: their texts are kept */
+    [S_INST_BRIEF] = "SELECT " INST_INFO ", name, user FROM inst "
                      "WHERE boot = ?1 AND pid = ?2 AND start = ?3",
     [S_INST_PUT] =
         "INSERT OR REPLACE INTO inst(boot, pid, start, host, class, " INST_INFO
@@ -116,6 +119,10 @@ struct day_db {
         uint64_t hash;
         int64_t id;
     } texts[TEXT_SLOTS];
+    struct {
+        int64_t id; /* 0: none */
+        struct str s;
+    } kept[KEPT_TEXTS]; /* by id; a text never changes */
 };
 
 static enum err err_of(int rc)
@@ -190,7 +197,7 @@ static enum err check_format(struct day_db *d, bool may_make)
 /* What a find needs; preparing is most of what opening costs. */
 #define READING                                                                                  \
     (1u << S_FACTS | 1u << S_BOOTS | 1u << S_BOOTS_ALL | 1u << S_INST_GET | 1u << S_INST_BRIEF | \
-     1u << S_ALIVE | 1u << S_PID | 1u << S_RUNNING)
+     1u << S_TEXT_OF | 1u << S_ALIVE | 1u << S_PID | 1u << S_RUNNING)
 
 static enum err prepare(struct day_db *d, enum day_open how)
 {
@@ -271,6 +278,9 @@ void catalogue_db_close(struct day_db *d)
             (void)sqlite3_finalize(d->st[i]);
         }
         (void)sqlite3_close(d->db);
+        for (size_t i = 0; i < KEPT_TEXTS; i++) {
+            mem_free((void *)(uintptr_t)d->kept[i].s.p);
+        }
         mem_free(d);
     }
 }
@@ -543,8 +553,8 @@ static struct str column_text(sqlite3_stmt *st, int at)
     return s;
 }
 
-/* Text is valid until the statement goes on. */
-static void get_inst(sqlite3_stmt *st, const struct day_key *k, struct day_inst *out)
+/* All but its texts. */
+static void get_facts(sqlite3_stmt *st, const struct day_key *k, struct day_inst *out)
 {
     struct proc_info *i = &out->info;
 
@@ -561,6 +571,14 @@ static void get_inst(sqlite3_stmt *st, const struct day_key *k, struct day_inst 
     i->exit_code = (uint32_t)sqlite3_column_int64(st, 8);
     i->create_ns = sqlite3_column_int64(st, 9);
     i->exit_ns = sqlite3_column_int64(st, 10);
+}
+
+/* Text is valid until the statement goes on. */
+static void get_inst(sqlite3_stmt *st, const struct day_key *k, struct day_inst *out)
+{
+    struct proc_info *i = &out->info;
+
+    get_facts(st, k, out);
     i->name = column_text(st, 11);
     i->image = column_text(st, 12);
     i->command_line = column_text(st, 13);
@@ -756,14 +774,85 @@ enum err catalogue_db_of_pid(struct day_db *d, int64_t boot, uint32_t pid, uint6
     return each_key(d->st[S_PID], if_start, &o);
 }
 
+/* Reads the text into its place among the kept. */
+static enum err text_keep(struct day_db *d, int64_t id, struct str *kept)
+{
+    sqlite3_stmt *st = d->st[S_TEXT_OF];
+    struct str s = {"", 0};
+    enum err e;
+    char *p;
+    int rc;
+
+    bind_all(st, &id, 1);
+    rc = sqlite3_step(st);
+    e = err_of(rc);
+    if (rc == SQLITE_ROW) {
+        s = column_text(st, 0);
+        e = s.n > MODEL_COMMAND_LINE_MAX ? ERR_CORRUPT : ERR_OK;
+    }
+    p = e ? NULL : mem_alloc(s.n + 1);
+    if (p) {
+        memcpy(p, s.p, s.n);
+        mem_free((void *)(uintptr_t)kept->p);
+        *kept = (struct str){p, s.n};
+    }
+    (void)sqlite3_reset(st);
+    return e ? e : p ? ERR_OK : ERR_NOMEM;
+}
+
+/* Valid until another text is asked for. id 0: it has none */
+static enum err text_of(struct day_db *d, int64_t id, struct str *out)
+{
+    size_t at = (uint64_t)id % KEPT_TEXTS;
+    enum err e = ERR_OK;
+
+    *out = (struct str){"", 0};
+    if (!id) {
+        return ERR_OK;
+    }
+    if (d->kept[at].id != id) {
+        d->kept[at].id = 0;
+        e = text_keep(d, id, &d->kept[at].s);
+        d->kept[at].id = e ? 0 : id;
+    }
+    if (!e) {
+        *out = d->kept[at].s;
+    }
+    return e;
+}
+
+static enum err get_brief(struct day_db *d, struct arena *memory, const struct day_key *k,
+                          struct day_inst *out)
+{
+    sqlite3_stmt *st = d->st[S_INST_BRIEF];
+    struct str *texts[] = {&out->info.name, &out->info.user};
+    enum err e = find_inst(st, k);
+
+    if (!e) {
+        get_facts(st, k, out);
+        out->info.image = out->info.command_line = (struct str){"", 0};
+    }
+    for (int i = 0; !e && i < 2; i++) {
+        e = text_of(d, sqlite3_column_int64(st, 11 + i), texts[i]);
+        texts[i]->p = e ? "" : arena_dup(memory, texts[i]->p, texts[i]->n);
+        e = texts[i]->p ? e : arena_refused(memory, texts[i]->n);
+    }
+    (void)sqlite3_reset(st);
+    return e;
+}
+
 enum err catalogue_db_get(struct day_db *d, struct arena *memory, const struct day_key *k,
                           bool brief, struct day_inst *out)
 {
-    sqlite3_stmt *st = d->st[brief ? S_INST_BRIEF : S_INST_GET];
+    sqlite3_stmt *st = d->st[S_INST_GET];
     struct str *texts[] = {&out->info.name, &out->info.image, &out->info.command_line,
                            &out->info.user};
-    enum err e = find_inst(st, k);
+    enum err e;
 
+    if (brief) {
+        return get_brief(d, memory, k, out);
+    }
+    e = find_inst(st, k);
     if (!e) {
         get_inst(st, k, out);
         for (size_t i = 0; !e && i < CATALOGUE_TEXTS; i++) {

@@ -41,6 +41,7 @@ struct choice {
     const struct store_window *form[FORMS];
     const struct head_batch *batch;
     const struct recent_columns *hot; /* of the batch; NULL: it is decoded */
+    bool wanted;                      /* an hour that stands for what has rows */
 };
 
 struct store_cells_scan {
@@ -522,6 +523,20 @@ static bool hour_is_refused(const struct store_cells_scan *s, const struct store
     return false;
 }
 
+/* Whether the hour may stand for what has rows: all that it has lies inside. */
+static bool hour_is_wanted(const struct store_cells_scan *s, const struct store_window *hours,
+                           size_t n, int64_t hour)
+{
+    bool inside = s->ask->hours && s->ask->folded && !s->ask->has_pid && !s->ask->step_ns;
+
+    for (size_t i = 0; i < n && inside; i++) {
+        if (store_cells_floor(hours[i].window_ns, TIER_1H_NS) == hour) {
+            inside = hours[i].t0_ns >= s->ask->since_ns && hours[i].t1_ns < s->ask->until_ns;
+        }
+    }
+    return inside;
+}
+
 /* Removes what is not to be read: of each hour either its own tier or everything finer; and what
  * does not meet the range. */
 static void settle_hours(struct store_cells_scan *s, const struct store_window *hours, size_t n)
@@ -531,7 +546,7 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
     for (size_t h = 0; h < n; h++) {
         int64_t finest = INT64_MAX, first = hours[h].t0_ns;
         int64_t hour = store_cells_floor(hours[h].window_ns, TIER_1H_NS);
-        bool take;
+        bool take, wanted = hour_is_wanted(s, hours, n, hour);
 
         for (size_t i = 0; i < n; i++) { /* late minutes made others of the same hour */
             if (store_cells_floor(hours[i].window_ns, TIER_1H_NS) == hour) {
@@ -543,10 +558,11 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
                 finest = s->choices[i].t0_ns < finest ? s->choices[i].t0_ns : finest;
             }
         }
-        take = finest > first && !hour_is_refused(s, &hours[h]);
+        take = (wanted || finest > first) && !hour_is_refused(s, &hours[h]);
         for (size_t i = 0; i < s->n; i++) {
             bool own = s->choices[i].form[FORM_1H] == &hours[h];
 
+            s->choices[i].wanted |= own && wanted && finest <= first;
             if ((own && !take) ||
                 (take && in_hour(&s->choices[i]) && hour_of(&s->choices[i]) == hour)) {
                 s->choices[i].t1_ns = INT64_MIN; /* not to be read */
@@ -581,7 +597,7 @@ static enum err list_sealed(struct store_cells_scan *s, size_t host)
     size_t n, n_hours;
     enum err e = store_windows_covered(&covered, &s->list, s->v, range[0], range[1]);
 
-    covered.pass = true;
+    covered.pass = !s->ask->hours;
     s->beside.covered = &covered;
     e = e ? e
           : store_windows_beside(&hours, &n_hours, &s->list, s->v, host, SEG_1H, range, &s->beside,
@@ -700,7 +716,7 @@ static void note_used(struct store_cells_scan *s, const struct choice *c, enum s
         return;
     }
     used->windows[tier]++;
-    if (!c->form[FORM_RAW]) {
+    if (!c->form[FORM_RAW] && !c->wanted) {
         if (!used->coarse_bucket_ns || c->t0_ns < used->coarse_from_ns) {
             used->coarse_from_ns = c->t0_ns;
         }

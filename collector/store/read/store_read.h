@@ -102,15 +102,15 @@ NODISCARD enum err store_blocks_scan(const struct store_view *v, size_t host,
                                      void *ctx);
 
 /* Cells of every process of the host: the cheap way to add up a range. A cell of a tier alone that
- * is longer than the ask allows belongs where its newest sample lies. The store takes summaries of
- * windows that lie inside, rows where the range cuts a window (and of the head), tiers where rows
- * are gone; joined by the reader they equal what all samples would give. */
+ * is longer than the ask allows belongs where its newest sample lies. Summaries of windows inside,
+ * rows where the range cuts one, tiers where rows are gone: they equal what all samples give. */
 struct store_cells {
     int64_t since_ns, until_ns;
     int64_t before_ns;   /* how far before `since` counters have a base; its cells are marked */
     int64_t step_ns;     /* 0: cells as long as possible; else none crosses a multiple of it */
     metric_mask metrics; /* METRIC_BITs */
     bool folded;         /* folded rows too, where nothing finer is left */
+    bool hours;          /* with folded: whole hours inside may be sums, though rows are there */
     bool names;          /* name and user in rows of tiers and summaries; costs */
     bool has_pid;        /* only this pid */
     uint32_t pid;
