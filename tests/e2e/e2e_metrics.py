@@ -203,7 +203,7 @@ def readiness(fleet):
 
 def main():
     with Fleet() as fleet:
-        fleet.start_collector(http__refresh="1s", http__programs="500")
+        fleet.start_collector(listen__console="127.0.0.1:0", http__refresh="1s", http__programs="500")
         truth(fleet)
         bounded(fleet)
         sent_away(fleet.silent)
