@@ -9,7 +9,6 @@
 
 #include "agent/etl/etl_instances.h"
 #include "agent/etl/etl_ntstatus.h"
-#include "agent/etl/etl_processes.h"
 #include "agent/etl/etl_range.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
@@ -123,7 +122,7 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
         return ERR_OK; /* the job knows */
     }
     (void)etl_job_walk(job, w);
-    e = etl_processes_list(w, &all, &n);
+    e = etl_walk_list(w, &all, &n);
     for (size_t i = 0; i < n && !e && etl_job_out_ok(job); i++) {
         const struct instance *report = report_of(all, n, all[i]);
         bool fault = (all[i]->info.have & INFO_EXIT_CODE) && is_fault(all[i]->info.exit_code);

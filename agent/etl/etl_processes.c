@@ -122,42 +122,6 @@ const char *etl_processes_cpu_origin(const struct instance *p)
     }
 }
 
-/* -- the list -- */
-
-static int by_pid(const void *pa, const void *pb)
-{
-    const struct instance *a = *(struct instance *const *)pa;
-    const struct instance *b = *(struct instance *const *)pb;
-
-    if (a->info.id.pid != b->info.id.pid) {
-        return a->info.id.pid < b->info.id.pid ? -1 : 1;
-    }
-    return (a->info.id.start > b->info.id.start) - (a->info.id.start < b->info.id.start);
-}
-
-enum err etl_processes_list(const struct etl_walk *w, struct instance ***out, size_t *n)
-{
-    const struct instances_stats *s = instances_stats(w->table);
-    struct instance *const heads[] = {instances_first_running(w->table),
-                                      instances_first_ended(w->table)};
-    struct instance **all = mem_array(s->running + s->ended + 1, sizeof *all);
-    size_t at = 0;
-
-    if (!all) {
-        return ERR_NOMEM;
-    }
-    for (size_t h = 0; h < 2; h++) {
-        for (struct instance *p = heads[h]; p && at < s->running + s->ended; p = p->next) {
-            aggregate_settle(w->aggregate, p);
-            all[at++] = p;
-        }
-    }
-    qsort(all, at, sizeof *all, by_pid);
-    *out = all;
-    *n = at;
-    return ERR_OK;
-}
-
 enum {
     FILE_NAME,
     PID,
@@ -410,7 +374,7 @@ static enum err put_part(struct etl_job *job, struct etl_processes_rows *rows,
     struct instance **all;
     uint64_t shown = 0, recorded;
     size_t n;
-    enum err e = etl_processes_list(w, &all, &n);
+    enum err e = etl_walk_list(w, &all, &n);
 
     if (e) {
         return e;

@@ -1,4 +1,4 @@
-/* The process instances of a recording with everything that was charged to them: the list, their
+/* The process instances of a recording with everything that was charged to them: their
  * figures by name, and both as rows of a table, JSON or CSV. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_PROCESSES_H
 #define PROCFLEET_AGENT_ETL_ETL_PROCESSES_H
@@ -6,9 +6,6 @@
 #include "agent/etl/etl_job.h"
 #include "agent/etl/etl_walk.h"
 #include "common/text/table.h"
-
-/* All instances, in order of pid and start. mem_free. Errors: ERR_NOMEM */
-NODISCARD enum err etl_processes_list(const struct etl_walk *w, struct instance ***out, size_t *n);
 
 /* -- figures by name: cpu_time, those of tally.h, and sums of them -- */
 

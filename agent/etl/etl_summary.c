@@ -189,7 +189,7 @@ static enum err put_instances(struct jsonw *j, const struct etl_walk *w)
 {
     struct instance **all;
     size_t n;
-    enum err e = etl_processes_list(w, &all, &n);
+    enum err e = etl_walk_list(w, &all, &n);
 
     if (e) {
         return e;
@@ -390,7 +390,7 @@ static enum err print_top(const struct etl_job *job, const struct etl_walk *w)
     struct instance **all;
     uint64_t recorded;
     size_t n, by;
-    enum err e = etl_processes_list(w, &all, &n);
+    enum err e = etl_walk_list(w, &all, &n);
 
     if (e) {
         return e;

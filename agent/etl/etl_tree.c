@@ -186,7 +186,7 @@ static enum err build(struct etl_tree *t, struct table *sheet, const char *file,
     struct instance **all;
     struct node *nodes;
     size_t n, roots;
-    enum err e = etl_processes_list(w, &all, &n);
+    enum err e = etl_walk_list(w, &all, &n);
 
     if (e) {
         return e;

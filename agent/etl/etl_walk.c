@@ -1,6 +1,7 @@
 #include "agent/etl/etl_walk.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
@@ -270,4 +271,40 @@ void etl_walk_source_stats(const struct etl_walk *w, struct source_stats *out)
 void etl_walk_decode_stats(const struct etl_walk *w, struct decode_counts *out)
 {
     decode_stats(w->decode, out);
+}
+
+/* -- all instances -- */
+
+static int by_pid_and_start(const void *pa, const void *pb)
+{
+    const struct instance *a = *(struct instance *const *)pa;
+    const struct instance *b = *(struct instance *const *)pb;
+
+    if (a->info.id.pid != b->info.id.pid) {
+        return a->info.id.pid < b->info.id.pid ? -1 : 1;
+    }
+    return (a->info.id.start > b->info.id.start) - (a->info.id.start < b->info.id.start);
+}
+
+enum err etl_walk_list(const struct etl_walk *w, struct instance ***out, size_t *n)
+{
+    const struct instances_stats *s = instances_stats(w->table);
+    struct instance *const heads[] = {instances_first_running(w->table),
+                                      instances_first_ended(w->table)};
+    struct instance **all = mem_array(s->running + s->ended + 1, sizeof *all);
+    size_t at = 0;
+
+    if (!all) {
+        return ERR_NOMEM;
+    }
+    for (size_t h = 0; h < 2; h++) {
+        for (struct instance *p = heads[h]; p && at < s->running + s->ended; p = p->next) {
+            aggregate_settle(w->aggregate, p);
+            all[at++] = p;
+        }
+    }
+    qsort(all, at, sizeof *all, by_pid_and_start);
+    *out = all;
+    *n = at;
+    return ERR_OK;
 }

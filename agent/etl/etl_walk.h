@@ -70,4 +70,7 @@ void etl_walk_stop(struct etl_walk *w); /* by the visitor: it has seen enough */
 void etl_walk_source_stats(const struct etl_walk *w, struct source_stats *out);
 void etl_walk_decode_stats(const struct etl_walk *w, struct decode_counts *out);
 
+/* All instances, in order of pid and start. mem_free. Errors: ERR_NOMEM */
+NODISCARD enum err etl_walk_list(const struct etl_walk *w, struct instance ***out, size_t *n);
+
 #endif

@@ -21,10 +21,10 @@ NEW_TESTS = ("tests/console/", "tests/common/http/", "tests/agent/clr/", "tests/
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
-    "product lines": (154000, 118000), # room for what event tracing tells, and for the Windows review
-    "test lines": (121000, 95000),
+    "product lines": (158000, 118000), # 147,500 until the rest of the layouts, .NET, metrics of events and a first run on Windows
+    "test lines": (119500, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
-    "external functions with one user file, %": (57.6, 40), # 56.8 until the doors of the console, whose parts have tests of their own
+    "external functions with one user file, %": (57.0, 40),
     "external functions that do not begin with their file's name, %": (0.5, 0),
     "circles of files": (0, 0),
     "_impl.h with fewer than three users": (0, 0),

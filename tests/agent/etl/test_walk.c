@@ -98,7 +98,7 @@ static void every_record_is_seen_and_charged(void **state)
     assert_int_equal(s.records, s.figures->records);
     assert_int_equal(s.figures->counts[ETL_KINDS_THREAD][36], 4);
 
-    assert_ok(etl_processes_list(s.w, &all, &n));
+    assert_ok(etl_walk_list(s.w, &all, &n));
     for (size_t i = 0; i < n; i++) {
         uint32_t pid = all[i]->info.id.pid;
 
