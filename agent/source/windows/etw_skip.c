@@ -18,7 +18,7 @@ static const struct {
     {ETW_CLASS_PERF_INFO, OP(46) | OP(47) | OP(50) | OP(51) | OP(52),
      OP2(66) | OP2(67) | OP2(68) | OP2(69) | OP2(72) | OP2(73) | OP2(74)},
     {ETW_CLASS_DISK_IO, OP(10) | OP(11) | OP(12) | OP(13) | OP(14) | OP(15), 0},
-    {ETW_CLASS_PROCESS, STARTS_AND_ENDS | OP(39), 0},
+    {ETW_CLASS_PROCESS, STARTS_AND_ENDS | OP(32) | OP(33) | OP(39), 0},
     /* Not the rundown, 3 and 4: thousands of records at once, and who loads what later is told. */
     {ETW_CLASS_IMAGE, OP(2) | OP(10), 0},
     {ETW_CLASS_EVENT_TRACE, 0, 0},

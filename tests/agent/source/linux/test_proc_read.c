@@ -211,7 +211,7 @@ static void descriptors_are_given_back(void **state)
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_int_equal(it.host.fds_left, before - 1); /* schedstat: it may not run again */
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
-    assert_int_equal(it.host.fds_left, before - 5); /* stat, status, io, fd */
+    assert_int_equal(it.host.fds_left, before - 6); /* stat, status, io, fd, schedstat */
     proc_inst_remove(&it.table, it.me);
     assert_int_equal(it.host.fds_left, before);
 }
