@@ -115,7 +115,8 @@ static enum err put_node(const struct etl_tree *t, struct table *sheet, const ch
     char name[2 * DEPTH_SHOW + 264];
     size_t indent = 2 * (depth < DEPTH_SHOW ? depth : DEPTH_SHOW);
     struct table_cell cells[COLUMNS];
-    int64_t cpu_ns;
+    int64_t cpu_ns = 0;
+    bool known;
 
     memset(name, ' ', indent);
     memcpy(name + indent, i->name.p ? i->name.p : "", i->name.n < 256 ? i->name.n : 256);
@@ -129,7 +130,8 @@ static enum err put_node(const struct etl_tree *t, struct table *sheet, const ch
     cells[STARTED] = table_number(i->have & INFO_CREATE_TIME, i->create_ns);
     cells[ENDED] = table_number(i->have & INFO_EXITED, i->exit_ns);
     cells[EXIT] = table_number(i->have & INFO_EXIT_CODE, i->exit_code);
-    cells[CPU] = table_number(etl_processes_value(n->p, t->cpu_key, &cpu_ns), cpu_ns);
+    known = etl_processes_value(n->p, t->cpu_key, &cpu_ns);
+    cells[CPU] = table_number(known, cpu_ns);
     cells[COMMAND] = table_string(i->command_line);
     return table_row(sheet, cells);
 }
