@@ -375,13 +375,23 @@ enum err service_start(struct errmsg *why)
     return e;
 }
 
+/* One that starts or stops just then takes no control: an installer may have told it to stop a
+ * moment ago. */
 static enum err end(SC_HANDLE service, struct errmsg *why)
 {
+    int64_t until_ns = os_mono_ns() + WAIT_NS;
     SERVICE_STATUS ignored;
 
-    if (!ControlService(service, SERVICE_CONTROL_STOP, &ignored) &&
-        GetLastError() != ERROR_SERVICE_NOT_ACTIVE) {
-        return failed(why, "stopping the service", GetLastError());
+    while (!ControlService(service, SERVICE_CONTROL_STOP, &ignored)) {
+        DWORD code = GetLastError();
+
+        if (code == ERROR_SERVICE_NOT_ACTIVE) {
+            break;
+        }
+        if (code != ERROR_SERVICE_CANNOT_ACCEPT_CTRL || os_mono_ns() > until_ns) {
+            return failed(why, "stopping the service", code);
+        }
+        os_sleep_ns(LOOK_NS);
     }
     return wait_for(service, SERVICE_STOPPED, why);
 }
