@@ -356,14 +356,15 @@ static enum err batch_add_topics(struct update_builder *m, const struct feed_not
                                  const struct batch *b)
 {
     bool events = note->topics[FEED_EVENT] && b->n_events > 0;
-    bool samples = note->topics[FEED_SAMPLE] && b->n_ticks > 0 && b->n_runs > 0 &&
-                   b->n_columns <= WIRE_METRICS_MAX;
+    bool samples = note->topics[FEED_SAMPLE] && b->n_ticks > 0 && b->n_runs > 0;
+    struct batch shown = *b; /* with the columns that an answer has room for: the first */
 
     if (events) {
         events_add(m, note, b);
     }
     if (samples) {
-        return samples_add(m, note, b);
+        shown.n_columns = b->n_columns < WIRE_METRICS_MAX ? b->n_columns : WIRE_METRICS_MAX;
+        return samples_add(m, note, &shown);
     }
     return events ? ERR_OK : ERR_END;
 }
@@ -376,7 +377,7 @@ static enum err batch_take(struct update_builder *m, struct batch **out,
         *out = wire_batch_hold(note->batch);
         return ERR_OK;
     }
-    return wire_batch_decode_next(m->decoder, out, note->topics[FEED_SAMPLE] ? METRIC_PAGE_0 : 0,
+    return wire_batch_decode_next(m->decoder, out, note->topics[FEED_SAMPLE] ? METRIC_ALL : 0,
                                   note->bytes, note->n);
 }
 

@@ -228,6 +228,39 @@ static void a_stored_batch_becomes_events_and_newest_samples(void **state)
     tear_down(&t);
 }
 
+/* One process that has every metric there is, which are more than an answer holds. */
+static void of_many_metrics_the_first_are_told(void **state)
+{
+    uint8_t metrics[METRIC_COLS];
+    int64_t values[METRIC_COLS];
+    unsigned n = 0;
+    struct set t;
+    struct message x;
+
+    for (unsigned id = 0; id < METRIC_COLS; id++) {
+        if (metric_by_id(id) && metric_by_id(id)->column) {
+            metrics[n] = (uint8_t)id;
+            values[n++] = 1000 + id;
+        }
+    }
+    assert_true(n > WIRE_METRICS_MAX);
+    set_up(&t);
+    lab_begin(t.lab, 1, 7, 1);
+    lab_tick(t.lab, 10);
+    lab_run(t.lab, 5, 5, 0, 1, false, n, metrics, values);
+    lab_put(t.lab);
+    wait_for(&t.ear, 1);
+    x = parse(&t.ear.bodies[0]);
+    assert_string_equal(x.topic, "sample/host-1");
+    assert_int_equal(x.update->data.n_metrics, WIRE_METRICS_MAX);
+    assert_memory_equal(x.update->data.metrics, metrics, WIRE_METRICS_MAX);
+    assert_int_equal(x.update->data.n_rows, 1);
+    assert_true(x.update->data.rows[0].have == UINT64_MAX);
+    assert_memory_equal(x.update->data.rows[0].values, values, WIRE_METRICS_MAX * sizeof *values);
+    wire_update_free(x.update);
+    tear_down(&t);
+}
+
 static void each_topic_counts_on_its_own(void **state)
 {
     struct set t;
@@ -640,6 +673,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stored_batch_becomes_events_and_newest_samples),
+        cmocka_unit_test(of_many_metrics_the_first_are_told),
         cmocka_unit_test(each_topic_counts_on_its_own),
         cmocka_unit_test(batches_that_come_together_become_one_message),
         cmocka_unit_test(events_are_journalled_while_nobody_listens),
