@@ -862,8 +862,12 @@ static enum err batch_add_tick(struct batch_builder *b, const struct sample_tick
 
 static bool batch_fits(const struct batch_builder *b, const struct sample_tick *tick)
 {
-    return b->held.n_rows + tick->n_rows <= BATCH_ROWS_MAX &&
-           b->held.n_values + tick->n_rows * METRIC_COLS <= BATCH_VALUES_MAX;
+    size_t n_values = b->held.n_values;
+
+    for (size_t i = 0; i < tick->n_rows; i++) {
+        n_values += metric_mask_count(tick->rows[i].mask);
+    }
+    return b->held.n_rows + tick->n_rows <= BATCH_ROWS_MAX && n_values <= BATCH_VALUES_MAX;
 }
 
 /* If every row of the tick is of a new instance. */

@@ -187,6 +187,20 @@ static void a_batch_that_is_full_does_not_make_infos_travel_again(void **state)
     bench_free(t);
 }
 
+static void of_many_processes_a_batch_holds_as_many_ticks(void **state)
+{
+    struct bench *t = bench_new();
+
+    t->conf.max_bytes = 8 << 20;
+    open_it(t);
+    for (int i = 0; i < 11; i++) {
+        assert_ok(tick_at(t, i * 1000, 4000));
+    }
+    assert_int_equal(t->n_got, 2);
+    assert_int_equal(t->got[1]->n_ticks, 10);
+    bench_free(t);
+}
+
 static void a_changed_info_travels_once_and_filtered(void **state)
 {
     struct bench *t = bench_new();
@@ -475,6 +489,7 @@ int main(void)
         cmocka_unit_test(the_first_batch_closes_with_its_first_tick_and_the_next_after_ten),
         cmocka_unit_test(infos_travel_when_new_changed_or_in_a_new_window),
         cmocka_unit_test(a_batch_that_is_full_does_not_make_infos_travel_again),
+        cmocka_unit_test(of_many_processes_a_batch_holds_as_many_ticks),
         cmocka_unit_test(a_changed_info_travels_once_and_filtered),
         cmocka_unit_test(a_window_boundary_ends_a_batch),
         cmocka_unit_test(age_ends_a_batch),
