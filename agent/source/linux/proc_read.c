@@ -760,6 +760,7 @@ static enum err put_threads(struct proc_table *t, struct proc_inst *p,
     if (st->threads != p->n_threads) {
         p->threads_changed = true;
     }
+    proc_host_release(t->host, &p->sched_fd); /* its threads have their own */
     e = read_threads(t, p, row, !sw->ask);
     if (e == ERR_NOTFOUND || e == ERR_NOMEM) {
         return e;

@@ -130,6 +130,7 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
 {
     const struct told *stop;
 
+    it.host.delays = false;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     assert_int_equal(it.n_told, 0); /* its name is its parent's yet */
     send_record(&it, PID_A, PID_A, true);
@@ -157,6 +158,7 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
     assert_int_equal(stop->totals[M_WRITE_BYTES], 20);
     assert_int_equal(stop->totals[M_CONTEXT_SWITCHES], 7);
     assert_int_equal(stop->totals[M_READY_TIME], 40);
+    assert_false(stop->mask & (METRIC_BIT(M_IO_WAIT_TIME) | METRIC_BIT(M_MEMORY_WAIT_TIME)));
     /* Its own files were gone, and records do not count operations. */
     assert_false(stop->mask & METRIC_BIT(M_WRITE_OPERATIONS));
     assert_int_equal(it.table.n, 0);
@@ -164,6 +166,7 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
 
 static void totals_are_those_of_all_threads(void **state)
 {
+    it.host.delays = true;
     send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
     send(&it, PROC_NET_FORK, PID_A, TID_2, 0);
@@ -181,6 +184,9 @@ static void totals_are_those_of_all_threads(void **state)
     assert_int_equal(it.told[1].totals[M_CPU_TIME], 3000);
     assert_int_equal(it.told[1].totals[M_WRITE_BYTES], 60);
     assert_int_equal(it.told[1].totals[M_PEAK_WORKING_SET], 9000);
+    assert_int_equal(it.told[1].totals[M_READY_TIME], 120);
+    assert_int_equal(it.told[1].totals[M_IO_WAIT_TIME], 150);
+    assert_int_equal(it.told[1].totals[M_MEMORY_WAIT_TIME], 180);
     assert_int_equal(it.told[1].info.exit_code, 3); /* the leader's */
 }
 

@@ -349,6 +349,23 @@ static void threads_are_counted_as_they_come_and_go(void **state)
     assert_int_equal(it.host.fds_left, fds);
 }
 
+static void what_one_thread_needs_is_closed_when_there_are_several(void **state)
+{
+    static struct crowd crowd;
+
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
+    if (row.values[M_THREAD_COUNT] > 1) {
+        printf("skipped: a sanitizer has a thread of its own\n");
+        skip();
+    }
+    assert_true(it.me->sched_fd >= 0);
+    gather(&crowd);
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
+    assert_int_equal(it.me->sched_fd, -1);
+    disperse(&crowd);
+}
+
 static void without_descriptors_to_keep_threads_are_counted_as_well(void **state)
 {
     static struct crowd crowd;
@@ -423,6 +440,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_number_in_other_hands_is_told_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_that_is_gone_has_no_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(threads_are_counted_as_they_come_and_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_one_thread_needs_is_closed_when_there_are_several,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_descriptors_to_keep_threads_are_counted_as_well,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(switches_of_ended_threads_are_not_forgotten, set_up,
