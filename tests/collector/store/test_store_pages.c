@@ -49,6 +49,7 @@ static struct samples made; /* all that was put */
 static struct fleetgen *hosts[HOSTS];
 static unsigned n_put;
 static struct packer *packer;
+static struct store_view *view; /* closed also where a check fails */
 
 static uint64_t next_random(void)
 {
@@ -375,24 +376,29 @@ static metric_mask some_metrics(void)
     return metric_mask_make(next_random() & next_random(), next_random());
 }
 
+static void close_view(void)
+{
+    store_view_close(view);
+    view = NULL;
+}
+
 static void the_store_says_what_came(void)
 {
     int64_t end_ns = RIG_T0 + (int64_t)n_put * TICKS * 10 * CLK_S;
-    struct store_view *v;
 
-    assert_ok(store_view_open(&v, rig.store));
+    assert_ok(store_view_open(&view, rig.store));
     for (uint32_t h = 0; h < HOSTS; h++) {
-        samples_are_those_of(v, h, METRIC_ALL);
-        cells_are_those_of(v, h, METRIC_ALL, RIG_T0, end_ns);
+        samples_are_those_of(view, h, METRIC_ALL);
+        cells_are_those_of(view, h, METRIC_ALL, RIG_T0, end_ns);
         for (unsigned i = 0; i < 4; i++) {
             int64_t since_ns = RIG_T0 + (int64_t)(next_random() % (n_put * TICKS)) * 10 * CLK_S;
 
-            samples_are_those_of(v, h, some_metrics());
-            samples_are_those_of(v, h, metric_mask_make(0, next_random()));
-            cells_are_those_of(v, h, some_metrics(), since_ns, end_ns);
+            samples_are_those_of(view, h, some_metrics());
+            samples_are_those_of(view, h, metric_mask_make(0, next_random()));
+            cells_are_those_of(view, h, some_metrics(), since_ns, end_ns);
         }
     }
-    store_view_close(v);
+    close_view();
 }
 
 /* -- files -- */
@@ -467,21 +473,20 @@ static void files_are_sound(unsigned hours)
 {
     const struct check_conf conf = {.data_dir = rig.dir, .fio = fio_unsynced()};
     struct check_result found;
-    struct store_view *v;
     unsigned n = 0;
 
-    assert_ok(store_view_open(&v, rig.store));
-    for (size_t i = 0; i < manifest_segments(v->segments); i++) {
-        const struct seg_info *info = manifest_segment(v->segments, i);
+    assert_ok(store_view_open(&view, rig.store));
+    for (size_t i = 0; i < manifest_segments(view->segments); i++) {
+        const struct seg_info *info = manifest_segment(view->segments, i);
         const struct seg *s;
 
         check_version(info);
-        assert_ok(manifest_seg(v->segments, i, &s));
+        assert_ok(manifest_seg(view->segments, i, &s));
         for (uint32_t h = 0; info->kind == SEG_1H && h < seg_hosts(s); h++, n++) {
             hour_is_that_of(s, h);
         }
     }
-    store_view_close(v);
+    close_view();
     assert_int_equal(n, hours * HOSTS);
     assert_ok(check_store(&found, &conf, NULL));
     assert_false(found.damaged);
@@ -546,6 +551,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+    close_view();
     for (uint32_t h = 0; h < HOSTS; h++) {
         fleetgen_destroy(hosts[h]);
     }
