@@ -492,6 +492,39 @@ static void files_are_sound(unsigned hours)
     assert_false(found.damaged);
 }
 
+/* One byte of a raw file of version 2, a third into it. */
+static void hurt_a_wide_file(void)
+{
+    char name[SEG_NAME_MAX], path[600];
+    uint8_t *p;
+    size_t n, at = 0;
+
+    assert_ok(store_view_open(&view, rig.store));
+    while (!is_wide(manifest_segment(view->segments, at))) {
+        at++;
+    }
+    assert_int_equal(manifest_segment(view->segments, at)->kind, SEG_RAW);
+    seg_name(name, manifest_segment(view->segments, at));
+    close_view();
+    rig_close(&rig);
+    snprintf(path, sizeof path, "%s/segments/%s", rig.dir, name);
+    assert_ok(os_read_file(&p, &n, path, 16u << 20));
+    p[n / 3] ^= 1;
+    assert_ok(os_write_file(path, p, n, false));
+    mem_free(p);
+}
+
+static void mend(void)
+{
+    const struct check_conf conf = {.data_dir = rig.dir, .fio = fio_unsynced(), .repair = true};
+    struct check_result found;
+
+    assert_ok(check_store(&found, &conf, NULL));
+    assert_true(found.mended);
+    assert_int_equal(found.kinds[SEG_RAW].damaged_files, 1);
+    assert_int_equal(found.kinds[SEG_RAW].lost, 1);
+}
+
 /* -- the test -- */
 
 static void open_again(void)
@@ -529,6 +562,10 @@ static void both_pages_are_kept_as_they_came(void **state)
     files_are_sound(1);
     open_again();
     the_store_says_what_came();
+    hurt_a_wide_file();
+    mend();
+    rig_open(&rig);
+    files_are_sound(1);
 }
 
 static int setup(void **state)
