@@ -132,7 +132,9 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
             shown++;
         }
     }
-    if (!e && shown == 0) {
+    if (!e && n == 0) {
+        etl_job_note(sheet, file, "no processes are recorded");
+    } else if (!e && shown == 0) {
         etl_job_note(sheet, file, "no process ended by a fault, as far as %zu processes say", n);
     }
     mem_free(all);

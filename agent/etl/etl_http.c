@@ -342,7 +342,6 @@ static enum err put_url(struct table *sheet, const char *file, const struct url 
                         struct buf *status)
 {
     struct table_cell cells[COLUMNS];
-    int64_t ns = 0;
 
     put_status(status, u);
     cells[FILE_NAME] = table_string(str_make(file));
@@ -350,10 +349,10 @@ static enum err put_url(struct table *sheet, const char *file, const struct url 
     cells[VERB] = table_string(str_make(u->verb));
     cells[N] = table_count(u->n);
     cells[STATUS] = table_string((struct str){(const char *)status->p, status->n});
-    cells[DELIVER_50] = table_number(etl_spans_share(&u->to_deliver, 50, &ns), ns);
-    cells[DELIVER_99] = table_number(etl_spans_share(&u->to_deliver, 99, &ns), ns);
-    cells[ANSWER_50] = table_number(etl_spans_share(&u->to_answer, 50, &ns), ns);
-    cells[ANSWER_99] = table_number(etl_spans_share(&u->to_answer, 99, &ns), ns);
+    cells[DELIVER_50] = table_number(u->to_deliver.n > 0, etl_spans_share(&u->to_deliver, 50));
+    cells[DELIVER_99] = table_number(u->to_deliver.n > 0, etl_spans_share(&u->to_deliver, 99));
+    cells[ANSWER_50] = table_number(u->to_answer.n > 0, etl_spans_share(&u->to_answer, 50));
+    cells[ANSWER_99] = table_number(u->to_answer.n > 0, etl_spans_share(&u->to_answer, 99));
     cells[ANSWER_MAX] = table_number(u->to_answer.n > 0, u->to_answer.max_ns);
     cells[QUEUE] = table_string(str_make(u->queue));
     cells[PID] = table_number(u->pid > 0, u->pid);

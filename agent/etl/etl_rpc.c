@@ -236,7 +236,6 @@ static enum err put_one(struct table *sheet, const char *file, const struct row 
 {
     struct table_cell cells[COLUMNS];
     char interface[UUID_TEXT];
-    int64_t ns = 0;
 
     cells[FILE_NAME] = table_string(str_make(file));
     cells[PID] = table_number(r->pid != EVENT_NO_ID, r->pid);
@@ -247,8 +246,8 @@ static enum err put_one(struct table *sheet, const char *file, const struct row 
     cells[CALLS] = table_count(r->calls);
     cells[FAILED] = table_count(r->failed);
     cells[STATUS] = table_number(r->failed > 0, r->status);
-    cells[P50] = table_number(etl_spans_share(&r->took, 50, &ns), ns);
-    cells[P99] = table_number(etl_spans_share(&r->took, 99, &ns), ns);
+    cells[P50] = table_number(r->took.n > 0, etl_spans_share(&r->took, 50));
+    cells[P99] = table_number(r->took.n > 0, etl_spans_share(&r->took, 99));
     cells[LONGEST] = table_number(r->took.n > 0, r->took.max_ns);
     cells[PROTOCOL] = table_number(true, r->protocol);
     cells[ENDPOINT_] = table_string(str_make(r->endpoint));

@@ -3,7 +3,6 @@
 #ifndef PROCFLEET_AGENT_ETL_ETL_SPANS_H
 #define PROCFLEET_AGENT_ETL_ETL_SPANS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define ETL_SPANS_CLASSES 96 /* the last one begins at 4.6 hours */
@@ -16,7 +15,7 @@ struct etl_spans {
 
 void etl_spans_add(struct etl_spans *s, int64_t ns);
 
-/* The upper end of the class that so many percent do not exceed; false: there are none. */
-bool etl_spans_share(const struct etl_spans *s, unsigned percent, int64_t *ns);
+/* The upper end of the class that so many percent do not exceed; 0: there are none. */
+int64_t etl_spans_share(const struct etl_spans *s, unsigned percent);
 
 #endif

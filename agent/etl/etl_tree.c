@@ -148,6 +148,7 @@ static enum err put_tree(struct etl_tree *t, struct table *sheet, const char *fi
                          struct node *nodes, size_t at, int64_t when)
 {
     size_t depth = 0, shown = 0;
+    bool any = at != NONE;
     enum err e = ERR_OK;
 
     while (at != NONE && !e && etl_job_out_ok(t->job)) {
@@ -170,7 +171,7 @@ static enum err put_tree(struct etl_tree *t, struct table *sheet, const char *fi
         at = at == NONE ? NONE : nodes[at].next;
     }
     if (shown == 0) {
-        etl_job_note(sheet, file, "no process matches");
+        etl_job_note(sheet, file, "%s", any ? "no process matches" : "no processes are recorded");
     }
     return e;
 }
