@@ -69,19 +69,23 @@ struct cli {
     }
 
 /* Of commands that take a METRIC, for --help. */
-#define CLI_ABSENT                                                                                 \
-    "What a host cannot tell is absent, never 0:\n"                                                \
-    "  Linux       tcp_*, udp_*, file_*, virtual_*, registry_operations, system_calls, "           \
-    "wait_time,\n"                                                                                 \
-    "              interrupt_time, disk_reads, disk_writes, disk_time, hard_fault_bytes,\n"        \
-    "              image_loads, threads_started: no source but eBPF has them for a process;\n"     \
-    "              io_wait_time, memory_wait_time: unless kernel.task_delayacct is 1;\n"           \
-    "              clr.*, private_working_set, cpu_cycles, pools, GDI and USER objects: "          \
-    "Windows'\n"                                                                                   \
-    "  Windows     io_wait_time, memory_wait_time: it measures no such time; what events count,\n" \
-    "              while the level or the settings etw. leave these events off\n"                  \
-    "  recordings  kernel_time, user_time: no record has them; what events count, where the\n"     \
-    "              file has none of these events; sizes of memory, until its last second\n"
+#define CLI_ABSENT                                                                                \
+    "What a host cannot tell is absent, never 0:\n"                                               \
+    "  Linux       tcp_*, udp_*, file_*, virtual_*, system_calls, wait_time, interrupt_time,\n"   \
+    "              disk_reads, disk_writes, disk_time, hard_fault_bytes, image_loads,\n"          \
+    "              threads_started: no source but eBPF has them for a process;\n"                 \
+    "              io_wait_time, memory_wait_time: unless kernel.task_delayacct is 1;\n"          \
+    "              ready_time: where the kernel has no CONFIG_SCHED_INFO;\n"                      \
+    "              clr.*, registry_operations, private_working_set, cpu_cycles, pools,\n"         \
+    "              other_operations, thread_states.ready, GDI and USER objects: Windows'\n"       \
+    "  Windows     io_wait_time, memory_wait_time, thread_states.disk_wait, .stopped, .idle:\n"   \
+    "              Linux'; what events count, while the level or the settings etw. leave\n"       \
+    "              these events off\n"                                                            \
+    "  recordings  kernel_time, user_time, active_threads, suspended_threads, thread_states.*,\n" \
+    "              other_operations, private_working_set, peak_handle_count, GDI and USER\n"      \
+    "              objects: no record has them; what events count, where the file has none\n"     \
+    "              of these events; sizes of memory, until its last second\n"                     \
+    "  agent.*     everywhere but for the agent's own process\n"
 
 #define CLI_OPTS_PROCESS                                 \
     {"pid", 'p', "PID", "only this process id", 0},      \

@@ -224,9 +224,9 @@ static int top_body(struct cli *c)
         fields_add(&f, FIELD_USER, true);
         rows_add_details(&f);
     }
-    return rows_ask(c, RPC_QUERY_TOP, &q, &f, false,
-                    "no process has this metric in this range; 'procfleet ps' shows what there is",
-                    NULL);
+    return rows_ask(
+        c, RPC_QUERY_TOP, &q, &f, false,
+        "no process has this metric in this range; --help says where it is absent and why", NULL);
 }
 
 const struct cli_command cmd_top = {&usage, top_body, CLI_NEEDS_COLLECTOR, NULL};
