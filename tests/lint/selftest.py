@@ -43,6 +43,8 @@ FAULTS = [
     ("text", "common/low.c", '/* strcpy( */ char *s = "malloc(";\n', None),
     ("text", "common/low.c", "int i = atoi(s);\n", "atoi is banned"),
     ("text", "common/low.c", "void *p = malloc(4);\n", "allocation goes through mem_*"),
+    ("text", "common/low.c", "int i = f(g(s, &x), x);\n", "x is set by one argument and used as another"),
+    ("text", "common/low.c", "int i = f(g(s, &x), x.n);\n", None),
     ("text", "common/low.c", "int i; // no\n", "comments are /* */"),
     ("text", "common/low.c", "/* TODO later */\n", "TODO(topic)"),
     ("text", "common/low.c", "#if defined(_WIN32)\n#endif\n", "platform code is a whole file"),

@@ -18,6 +18,8 @@ PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(?:_WIN32|_WIN64|__linux__|__
 PLATFORM_MACRO_IN = re.compile(r"common/(?:os/win32.*|base/err)\.h")  # err.h: which printf rules the compiler checks
 # Returns the error it was given; waiting until a moment may end either way.
 DISCARDABLE = {"errmsg_set", "os_cond_wait_until"}
+# f(g(&x), x): which argument is evaluated first is not said, so x is what it was before or after g.
+SET_BESIDE_USE = re.compile(r"[(,]\s*&(\w+)\),\s*\1(?=\s*[,)])")
 
 
 def calls(text, names):
@@ -55,6 +57,8 @@ def check_names(path, text):
     if not RAW_ALLOCATION_IN.fullmatch(path):
         for offset, name in calls(text, RAW_ALLOCATION):
             yield f"{path}:{source.line_of(text, offset)}: {name}: allocation goes through mem_*"
+    for match in SET_BESIDE_USE.finditer(text):
+        yield f"{path}:{source.line_of(text, match.start())}: {match.group(1)} is set by one argument and used as another"
 
 
 def check_sizes(path, raw, text):
