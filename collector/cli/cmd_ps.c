@@ -9,7 +9,8 @@
 static const struct opt opts[] = {
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
-    {"all", 'a', NULL, "also processes that ended inside the time range, and every metric", 0},
+    {"all", 'a', NULL,
+     "also processes that ended inside the time range; JSON and CSV: every metric", 0},
     CLI_OPTS_RANGE,
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
     {"limit", 'n', "N", "processes shown (all)", 0},
