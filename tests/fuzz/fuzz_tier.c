@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     arena_init(&memory, MEMORY_MAX);
     if (n > 2 && tier_value_get_rows(&t, &rows, &memory, p + 2, n_rows) == ERR_OK) {
         const uint8_t *column = p + 2 + n_rows;
-        uint64_t found = 0;
+        metric_mask found = 0;
 
         err_ignore(tier_value_get_texts(rows, t.n_rows, &memory, column, n_column));
         for (unsigned m = 0; m < METRIC_COLS; m++) {
