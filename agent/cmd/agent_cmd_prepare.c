@@ -19,6 +19,9 @@ static const struct opt opts[] = {
      "configuration, keys and state; must not be another program's; default: where the installed "
      "service has them, else %ProgramData%\\procfleet",
      false},
+    {"programs", 0, "DIR",
+     "where the service's programs are: refused when others can change it or anything in it",
+     false},
     {"account", 0, "NAME",
      "whom the service runs as, who may change it too; default: that of the service that is "
      "installed",
@@ -57,7 +60,8 @@ const struct opt_command cmd_prepare_opts = {
 };
 
 struct prepare {
-    const char *data, *account, *collector, *settings, *token, *token_file, *certs, *name;
+    const char *data, *programs, *account, *collector, *settings, *token, *token_file, *certs,
+        *name;
     const char *lines[OPT_MANY_MAX];
     size_t n_lines;
     struct service_installed installed;
@@ -106,6 +110,7 @@ static enum err prepare_read(struct prepare *p, const struct opt_args *args, str
     bool is_there = service_installed(&p->installed, NULL) == ERR_OK;
 
     p->data = prepare_value(args, "data");
+    p->programs = prepare_value(args, "programs");
     p->account = prepare_value(args, "account");
     p->collector = prepare_value(args, "collector");
     p->settings = prepare_value(args, "settings");
@@ -305,9 +310,10 @@ static int prepare_identity(struct prepare *p)
 static int prepare(struct prepare *p)
 {
     struct errmsg why = {""};
-    enum err e = os_owner_claim(p->data, p->account, &why);
+    enum err e = p->programs ? os_owner_check_programs(p->programs, &why) : ERR_OK;
     int code;
 
+    e = e ? e : os_owner_claim(p->data, p->account, &why);
     e = e ? e : prepare_config(p, &why);
     if (e) {
         return agent_cmd_fail(e, why.text);

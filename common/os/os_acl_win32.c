@@ -9,6 +9,7 @@
 #define TOKEN_BYTES    (sizeof(TOKEN_USER) + SECURITY_MAX_SID_SIZE)
 #define WANTED         (OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION)
 #define AGENT_ACCOUNT  L"NT SERVICE\\procfleet-agent"
+#define SYSTEM_ACCOUNT L"LocalSystem" /* the service manager's word: nobody else knows it */
 #define MODIFY         (FILE_GENERIC_READ | FILE_GENERIC_WRITE | FILE_GENERIC_EXECUTE | DELETE)
 
 /* Whatever would let one change it, put another in its place, make it a link, or change the list.
@@ -70,6 +71,9 @@ enum err os_acl_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *name)
     WCHAR domain[256];
     SID_NAME_USE use;
 
+    if (_wcsicmp(name, SYSTEM_ACCOUNT) == 0) {
+        return CreateWellKnownSid(WinLocalSystemSid, NULL, sid, &n) ? ERR_OK : ERR_NOTFOUND;
+    }
     if (_wcsicmp(name, AGENT_ACCOUNT) == 0) {
         (void)InitializeSid(sid, &nt, SERVICE_SID_PARTS);
         for (DWORD i = 0; i < SERVICE_SID_PARTS; i++) {
@@ -119,16 +123,26 @@ bool os_acl_is_trusted(PSID sid, PSID user)
     return acl_is_known(sid, user) || (sid && IsValidSid(sid) && acl_is_service_account(sid));
 }
 
-/* The owner is trusted already, and so is who makes something and owns it then. */
+static bool acl_denies(BYTE type)
+{
+    return type == ACCESS_DENIED_ACE_TYPE || type == ACCESS_DENIED_OBJECT_ACE_TYPE ||
+           type == ACCESS_DENIED_CALLBACK_ACE_TYPE ||
+           type == ACCESS_DENIED_CALLBACK_OBJECT_ACE_TYPE;
+}
+
+/* The owner is trusted already, and so is who makes something and owns it then. An entry laid out
+ * otherwise, as for objects of a directory service, may let anybody: no file needs one. */
 static bool acl_lets_others(const ACCESS_ALLOWED_ACE *ace, PSID user, DWORD uses)
 {
     PSID sid = (PSID)(void *)&ace->SidStart;
     BYTE type = ace->Header.AceType;
 
-    return (type == ACCESS_ALLOWED_ACE_TYPE || type == ACCESS_ALLOWED_CALLBACK_ACE_TYPE) &&
-           !(ace->Header.AceFlags & INHERIT_ONLY_ACE) && (ace->Mask & uses) &&
-           !os_acl_is_trusted(sid, user) && !IsWellKnownSid(sid, WinCreatorOwnerSid) &&
-           !IsWellKnownSid(sid, WinCreatorOwnerRightsSid);
+    if (acl_denies(type) || (ace->Header.AceFlags & INHERIT_ONLY_ACE) || !(ace->Mask & uses)) {
+        return false;
+    }
+    return (type != ACCESS_ALLOWED_ACE_TYPE && type != ACCESS_ALLOWED_CALLBACK_ACE_TYPE) ||
+           (!os_acl_is_trusted(sid, user) && !IsWellKnownSid(sid, WinCreatorOwnerSid) &&
+            !IsWellKnownSid(sid, WinCreatorOwnerRightsSid));
 }
 
 enum err os_acl_judge(void *descriptor, void *user, enum os_acl_use use)

@@ -64,8 +64,8 @@ NODISCARD enum err os_acl_user(BYTE sid[SECURITY_MAX_SID_SIZE]);
  * Errors: ERR_IO */
 NODISCARD enum err os_acl_owner(BYTE sid[SECURITY_MAX_SID_SIZE]);
 
-/* "NT SERVICE\\procfleet-agent", also where the system cannot look it up, since the service is not
- * there yet; else as the system knows the name. Errors: ERR_NOTFOUND */
+/* "LocalSystem", and "NT SERVICE\\procfleet-agent" also where the system cannot look it up, since
+ * the service is not there yet; else as the system knows the name. Errors: ERR_NOTFOUND */
 NODISCARD enum err os_acl_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *name);
 
 #endif

@@ -27,6 +27,10 @@ bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir);
  * why says what to do. Errors: ERR_ACCESS, ERR_NOMEM */
 NODISCARD enum err os_owner_check(const char *dir, struct errmsg *why);
 
+/* Windows: the same of a directory of programs, whose libraries any of them would load; Linux:
+ * nothing is ever wrong. One that is not there is fine. Errors: as above, ERR_FULL, ERR_INVALID */
+NODISCARD enum err os_owner_check_programs(const char *dir, struct errmsg *why);
+
 /* Windows: the same of one file and the directory it is in; Linux: nothing is ever wrong. A file
  * that is not there is for its reader to notice. Errors: as above */
 NODISCARD enum err os_owner_check_file(const char *path, struct errmsg *why);

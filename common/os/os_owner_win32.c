@@ -228,9 +228,9 @@ bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir)
     return false; /* what is made there inherits the directory's access list */
 }
 
-enum err os_owner_check(const char *dir, struct errmsg *why)
+static enum err owner_check(const char *dir, const struct owner_remedy *remedy, struct errmsg *why)
 {
-    struct owner_walk w = {.dir = dir, .remedy = &check_remedy, .why = why};
+    struct owner_walk w = {.dir = dir, .remedy = remedy, .why = why};
     WCHAR path[PATH_UNITS];
     enum err e = owner_full(path, dir, why);
 
@@ -239,6 +239,16 @@ enum err os_owner_check(const char *dir, struct errmsg *why)
     }
     e = e ? e : owner_walk(&w, path);
     return e == ERR_NOTFOUND ? ERR_OK : e;
+}
+
+enum err os_owner_check(const char *dir, struct errmsg *why)
+{
+    return owner_check(dir, &check_remedy, why);
+}
+
+enum err os_owner_check_programs(const char *dir, struct errmsg *why)
+{
+    return owner_check(dir, &file_remedy, why);
 }
 
 enum err os_owner_check_file(const char *path, struct errmsg *why)

@@ -19,7 +19,7 @@ rem A configuration or key that is there already is kept as it is: then /collect
 rem service keeps its account, unless /dir, /data or /account is given. A directory for data that others have made or can change is
 rem refused: see 'procfleet-agent service prepare', which does all of that.
 rem Exit codes: 0 installed, 1 files cannot be written (not an administrator?), 2 wrong usage or configuration,
-rem 3 the service cannot be installed, 4 it does not start, 5 the data directory cannot be trusted or made, 6 not enrolled.
+rem 3 the service cannot be installed, 4 it does not start, 5 a directory cannot be trusted or made, 6 not enrolled.
 
 setlocal
 set "FROM=%~dp0"
@@ -110,7 +110,7 @@ if not exist "%TOKENFILE%" echo install: there is no %TOKENFILE%& goto usage
 
 rem -- programs: a file that still runs can be moved, not replaced; what fails gets it back --
 :programs
-if exist "%AGENT%" "%AGENT%" service stop >nul 2>&1
+"%FROM%procfleet-agent.exe" service stop >nul 2>&1
 if not exist "%DIR%\" mkdir "%DIR%"
 if exist "%AGENT%" move /y "%AGENT%" "%AGENT%.old" >nul
 for %%f in (procfleet-agent.exe procfleet-etl.exe procfleet.exe uninstall.cmd agent.sample.yaml README.txt) do (
@@ -119,11 +119,12 @@ for %%f in (procfleet-agent.exe procfleet-etl.exe procfleet.exe uninstall.cmd ag
 )
 if exist "%AGENT%.old" del /f /q "%AGENT%.old" >nul 2>&1
 
-rem -- data: the agent itself makes it, for administrators and the system only --
+rem -- data: the agent itself makes it, for administrators and the system only. It is run from here until it has found that nobody
+rem    else can have put a program or a library into /dir --
 set "HAS=--token-file"
 if "%TOKENFILE%"=="" set "HAS=--certs"
 if "%TOKENFILE%"=="" set "TOKENFILE=%CERTS%"
-"%AGENT%" service prepare --data "%DATA%" --account "%ACCOUNT%" --collector "%COLLECTOR%" %HAS% "%TOKENFILE%" --name "%NAME%" %LINES%
+"%FROM%procfleet-agent.exe" service prepare --programs "%DIR%\." --data "%DATA%" --account "%ACCOUNT%" --collector "%COLLECTOR%" %HAS% "%TOKENFILE%" --name "%NAME%" %LINES%
 if errorlevel 3 exit /b 6
 if errorlevel 2 exit /b 2
 if errorlevel 1 exit /b 5

@@ -37,9 +37,9 @@ class Msi:
     def run(self, how, *properties, expect=0):
         self.wine.run("msiexec", how, windows(self.path), "/qn", "/l*v", windows(self.log), *properties, expect=expect, timeout=120)
 
-    def repair(self):
+    def repair(self, *properties):
         """As /fa does, which Wine's msiexec has not."""
-        self.run("/i", "REINSTALL=ALL", "REINSTALLMODE=amus")
+        self.run("/i", "REINSTALL=ALL", "REINSTALLMODE=amus", *properties)
 
 
 class Host:
@@ -81,8 +81,9 @@ def life(fleet, wine, host, first, second):
 
     os.remove(os.path.join(host.programs, "procfleet.exe"))
     wine.run(host.exe, "service", "uninstall")
-    first.repair()
+    first.repair("DATA=C:\\evil", "COLLECTOR=evil.example", "CERTS=" + windows(fleet.path("pki")), "NOSTART=1")  # any user may
     host.runs("repaired")
+    ensure("a repair takes no properties", not os.path.exists(wine.drive("evil")))
     ensure("what was missing is there again", os.path.exists(os.path.join(host.programs, "procfleet.exe")))
 
     second.run("/i")

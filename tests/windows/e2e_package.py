@@ -204,6 +204,16 @@ def planted(fleet, wine, package):
         ensure("no service", "not installed" in wine.run(agent, "service", "status", expect=1)[1])
         subprocess.run(["rm", "-rf", data], check=True)
 
+    library = os.path.join(wine.drive("tools"), "bcrypt.dll")  # a program there would load it when it starts
+    os.makedirs(os.path.dirname(library))
+    with open(library, "w") as f:
+        f.write("no library\n")
+    give_away(library)
+    err = wine.cmd(script, *args, "/dir", "C:\\tools", expect=5)[1]
+    ensure("a library beside the programs is refused before one runs", "bcrypt.dll belongs to" in err, err)
+    ensure("nothing was made then", not os.path.exists(data), data)
+    subprocess.run(["rm", "-rf", os.path.dirname(library)], check=True)
+
     wine.cmd(script, *args, "/nostart", expect=0)
     log = os.path.join(data, "log")
     for path, undo in ((config, os.chown), (key, os.chown), (data, os.chown), (log, None)):

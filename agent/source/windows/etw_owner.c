@@ -74,7 +74,8 @@ enum err etw_owner_take(struct etw_owner **out, struct errmsg *why)
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     o->mutex = etw_owner_make(&code);
-    there = code == ERROR_ALREADY_EXISTS || code == ERROR_ACCESS_DENIED;
+    there = code == ERROR_ALREADY_EXISTS || code == ERROR_ACCESS_DENIED ||
+            code == ERROR_INVALID_HANDLE; /* an event or a semaphore, which no agent makes */
     if (there && etw_owner_is_ours()) {
         etw_owner_give(o);
         return errmsg_set(why, ERR_BUSY,

@@ -177,6 +177,41 @@ static void only_self_system_administrators_and_our_service_are_trusted(void **s
     }
 }
 
+/* An entry for objects of a directory service lets whom it names use a file, too, when it names no
+ * kind of object. */
+static void an_entry_laid_out_otherwise_is_not_passed_over(void **state)
+{
+    static const struct {
+        BYTE type;
+        enum err e;
+    } rows[] = {{ACCESS_ALLOWED_OBJECT_ACE_TYPE, ERR_ACCESS},
+                {ACCESS_ALLOWED_CALLBACK_OBJECT_ACE_TYPE, ERR_ACCESS},
+                {ACCESS_ALLOWED_COMPOUND_ACE_TYPE, ERR_ACCESS},
+                {ACCESS_DENIED_OBJECT_ACE_TYPE, ERR_OK},
+                {ACCESS_DENIED_CALLBACK_ACE_TYPE, ERR_OK}};
+    static const struct who system = SYSTEM, alice = ALICE;
+    BYTE list[256], owner[SECURITY_MAX_SID_SIZE], sid[SECURITY_MAX_SID_SIZE];
+    ACL *acl = (ACL *)(void *)list;
+
+    sid_of(owner, &system);
+    sid_of(sid, &alice);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        SECURITY_DESCRIPTOR sd;
+        void *ace;
+
+        assert_true(InitializeAcl(acl, sizeof list, ACL_REVISION_DS));
+        assert_true(AddAccessAllowedAceEx(acl, ACL_REVISION_DS, 0, FILE_ALL_ACCESS, sid));
+        assert_true(GetAce(acl, 0, &ace));
+        ((ACE_HEADER *)ace)->AceType = rows[i].type;
+        assert_true(InitializeSecurityDescriptor(&sd, SECURITY_DESCRIPTOR_REVISION));
+        assert_true(SetSecurityDescriptorOwner(&sd, owner, FALSE));
+        assert_true(SetSecurityDescriptorDacl(&sd, TRUE, acl, FALSE));
+        if (os_acl_judge(&sd, NULL, OS_ACL_CHANGE) != rows[i].e) {
+            fail_msg("row %u", (unsigned)i);
+        }
+    }
+}
+
 static void an_empty_list_is_private_and_none_is_not(void **state)
 {
     SECURITY_DESCRIPTOR sd;
@@ -294,6 +329,8 @@ static void the_account_of_our_service_is_known_before_there_is_one(void **state
     assert_ok(os_acl_account(sid, L"nt service\\procfleet-agent"));
     assert_true(EqualSid(sid, wanted));
     assert_err(os_acl_account(sid, L"no such account"), ERR_NOTFOUND);
+    assert_ok(os_acl_account(sid, L"LocalSystem")); /* which no lookup knows */
+    assert_true(IsWellKnownSid(sid, WinLocalSystemSid));
 }
 
 static void a_key_opened_to_others_is_refused(void **state)
@@ -333,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_self_system_administrators_and_our_service_are_trusted),
+        cmocka_unit_test(an_entry_laid_out_otherwise_is_not_passed_over),
         cmocka_unit_test(an_empty_list_is_private_and_none_is_not),
         cmocka_unit_test(what_is_made_private_is_found_private_by_whoever_is_trusted),
         cmocka_unit_test(to_read_is_not_to_change),

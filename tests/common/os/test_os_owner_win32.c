@@ -116,6 +116,21 @@ static void a_file_is_trusted_with_its_directory_alone(void **state)
     mem_free(dir);
 }
 
+/* A program loads what lies beside it. */
+static void a_library_of_others_beside_programs_is_refused(void **state)
+{
+    char *dir = made(*state, "programs", true), *library = made(dir, "bcrypt.dll", false);
+    struct errmsg why = {""};
+
+    assert_ok(os_owner_check_programs(dir, &why));
+    open_to_all(library);
+    assert_err(os_owner_check_programs(dir, &why), ERR_ACCESS);
+    assert_non_null(strstr(why.text, "bcrypt.dll can be changed by others"));
+    assert_non_null(strstr(why.text, "in a directory that only administrators can change"));
+    mem_free(library);
+    mem_free(dir);
+}
+
 /* A file of two names: the other one may be anywhere. */
 static void what_is_a_link_is_refused(void **state)
 {
@@ -148,6 +163,7 @@ int main(void)
         TEST(one_that_is_not_there_is_made_private),
         TEST(what_is_no_agents_directory_is_left_alone),
         TEST(a_file_is_trusted_with_its_directory_alone),
+        TEST(a_library_of_others_beside_programs_is_refused),
         TEST(what_is_a_link_is_refused),
     };
 

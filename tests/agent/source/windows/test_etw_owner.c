@@ -64,11 +64,25 @@ static void a_name_taken_by_a_stranger_does_not_count(void **state)
     }
 }
 
+/* Names are shared with events, semaphores, jobs and timers. */
+static void an_object_of_another_kind_does_not_count(void **state)
+{
+    HANDLE there = CreateEventW(NULL, TRUE, FALSE, NAME);
+    struct etw_owner *o = NULL;
+    struct errmsg why = {""};
+
+    assert_non_null(there);
+    assert_ok(etw_owner_take(&o, &why));
+    etw_owner_give(o);
+    CloseHandle(there);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_agent_holds_them),
         cmocka_unit_test(a_name_taken_by_a_stranger_does_not_count),
+        cmocka_unit_test(an_object_of_another_kind_does_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
