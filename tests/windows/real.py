@@ -38,6 +38,23 @@ class Machine:
         self.exe = os.path.join(bin_dir, "procfleet-agent.exe")
         if not os.path.exists(self.exe):
             sys.exit("there is no %s" % self.exe)
+        self.certs = os.environ.get("PROCFLEET_CERTS", os.path.join(ROOT, "certs"))
+        if not self.wine:
+            self.close()
+
+    def close(self):
+        """What a service takes must be administrators' alone: a checkout is open to every user, and so is what comes from it."""
+        only = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"]
+        self.run("icacls", self.dir, "/inheritance:r", "/grant:r", *only, expect=0)
+        os.mkdir(self.path("bin"))
+        self.exe = shutil.copy(self.exe, self.path("bin"))
+        if os.path.isdir(self.certs):
+            self.certs = shutil.copytree(self.certs, self.path("certs"), copy_function=shutil.copyfile)
+        self.own()
+
+    def own(self):
+        """The same of who owns it: a person is a stranger to the system's service."""
+        self.run("icacls", self.dir, "/setowner", "*S-1-5-32-544", "/t", "/q", expect=0)
 
     # -- saying --
 
@@ -114,17 +131,19 @@ class Machine:
 
     def settings(self, name, **more):
         """A configuration whose collector is a closed port: what is collected stays in the spool."""
-        certs = os.environ.get("PROCFLEET_CERTS", os.path.join(ROOT, "certs"))
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
         rows = {"state_dir": self.windows(self.path(name)), "collector.addresses": "127.0.0.1:%d" % port,
-                "tls.ca": self.windows(os.path.join(certs, "ca.pem")), "tls.cert": self.windows(os.path.join(certs, "real.pem")),
-                "tls.key": self.windows(os.path.join(certs, "real.key"))}
+                "tls.ca": self.windows(os.path.join(self.certs, "ca.pem")),
+                "tls.cert": self.windows(os.path.join(self.certs, "real.pem")),
+                "tls.key": self.windows(os.path.join(self.certs, "real.key"))}
         rows.update({k.replace("__", "."): v for k, v in more.items()})
         path = self.path(name + ".yaml")
         with open(path, "w", encoding="utf-8") as f:
             f.writelines("%s: '%s'\n" % row for row in rows.items())
+        if not self.wine:
+            self.own()
         return self.windows(path)
 
     def wait(self, what, condition, seconds=60):

@@ -12,7 +12,7 @@ USER = "procfleet-planter"
 
 def planted(machine, directory):
     """Made by that user: a task of his own runs the command, whose files he then owns."""
-    password = "Aa1!" + secrets.token_hex(12)
+    password = "Aa1!" + secrets.token_hex(5)  # of more than 14 characters 'net user' asks whether they are meant
     machine.run("net", "user", USER, password, "/add", expect=0)
     script = os.path.join(os.environ["PUBLIC"], "plant.cmd")
     with open(script, "w", encoding="ascii") as f:
