@@ -106,7 +106,12 @@ static void dump_cover_homes(uint8_t *p, size_t n, size_t step)
         if (!dump_word_at(p + at, n - at, users, step)) {
             continue;
         }
-        for (; i + step <= n && p[i] && p[i] != '\\' && p[i] != '"'; i += step) {
+        for (; i + step <= n; i += step) {
+            unsigned letter = step == 2 ? p[i] | (unsigned)p[i + 1] << 8 : p[i];
+
+            if (letter == 0 || letter == '\\' || letter == '"') {
+                break;
+            }
             p[i] = 'x';
             p[i + step - 1] = step == 2 ? 0 : 'x';
         }

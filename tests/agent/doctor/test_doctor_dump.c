@@ -67,6 +67,27 @@ static void names_accounts_and_homes_are_covered_and_lengths_stay(void **state)
     mem_free(back);
 }
 
+/* Letters of other scripts have bytes that are a separator's or the end's in ours. */
+static void a_home_in_any_script_is_covered(void **state)
+{
+    static const uint8_t name[] = {0x5c, 4, 0, 4, 'z', 0, 0x22, 4};
+    uint8_t bytes[64], *back;
+    struct doctor_dump *d;
+    size_t head, n, got;
+
+    (void)state;
+    head = wide(bytes, "C:\\Users\\") - 2; /* without its end */
+    memcpy(bytes + head, name, sizeof name);
+    n = head + sizeof name + wide(bytes + head + sizeof name, "\\a");
+    assert_ok(doctor_dump_open(&d, dir, true, NULL));
+    doctor_dump_table(d, 57, 0, bytes, n);
+    assert_ok(doctor_dump_close(d, NULL));
+    back = (uint8_t *)read_back("class-57.bin", &got);
+    assert_int_equal(got, wide(bytes, "C:\\Users\\xxxx\\a"));
+    assert_memory_equal(back, bytes, got);
+    mem_free(back);
+}
+
 static void records_and_calls_are_lines_with_everything_in_them(void **state)
 {
     struct raw_event raw = {.guid = {0xd0, 0xa8},
@@ -153,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_accounts_and_homes_are_covered_and_lengths_stay),
+        cmocka_unit_test(a_home_in_any_script_is_covered),
         cmocka_unit_test(records_and_calls_are_lines_with_everything_in_them),
         cmocka_unit_test(no_dump_is_no_error_and_an_impossible_directory_is_one),
         cmocka_unit_test(every_failing_allocation_is_survived),
