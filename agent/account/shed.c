@@ -14,8 +14,7 @@ static uint64_t shed_rate(uint64_t events, int64_t took_ns)
     return took_ns > 0 ? (uint64_t)((double)events * (double)CLK_S / (double)took_ns) : 0;
 }
 
-static bool shed_group(struct shed *s, enum source_shed g, int64_t mono_ns, uint64_t per_s,
-                       struct shed_step *out)
+static bool shed_group(struct shed *s, enum source_shed g, int64_t mono_ns, struct shed_step *out)
 {
     bool off = (s->off >> g & 1) != 0;
 
@@ -29,7 +28,7 @@ static bool shed_group(struct shed *s, enum source_shed g, int64_t mono_ns, uint
         s->groups[g].above_ns = 0;
         s->groups[g].until_ns = mono_ns + SHED_FOR_NS;
         *out = (struct shed_step){
-            .group = g, .off = true, .per_s = per_s, .limit = s->events_per_s / 2};
+            .group = g, .off = true, .per_s = s->groups[g].per_s, .limit = s->events_per_s / 2};
         return true;
     }
     return false;
@@ -40,14 +39,13 @@ bool shed_look(struct shed *s, int64_t mono_ns, const uint64_t counts[SOURCE_SHE
 {
     int64_t before_ns = s->looked_ns, took_ns = mono_ns - before_ns;
     bool first = before_ns == 0;
-    uint64_t rates[SOURCE_SHED_COUNT] = {0};
 
     for (unsigned g = 0; g < SOURCE_SHED_COUNT && (first || took_ns > 0); g++) {
         uint64_t events = counts[g] - s->groups[g].seen;
-        bool above;
+        uint64_t per_s = first ? 0 : shed_rate(events, took_ns);
+        bool above = s->events_per_s && per_s > s->events_per_s / 2;
 
-        rates[g] = first ? 0 : shed_rate(events, took_ns);
-        above = s->events_per_s && rates[g] > s->events_per_s / 2;
+        s->groups[g].per_s = per_s;
         s->groups[g].seen = counts[g];
         s->groups[g].above_ns = !above                  ? 0
                                 : s->groups[g].above_ns ? s->groups[g].above_ns
@@ -56,7 +54,7 @@ bool shed_look(struct shed *s, int64_t mono_ns, const uint64_t counts[SOURCE_SHE
     }
     s->looked_ns = mono_ns;
     for (unsigned g = 0; g < SOURCE_SHED_COUNT; g++) {
-        if (shed_group(s, (enum source_shed)g, mono_ns, rates[g], out)) {
+        if (shed_group(s, (enum source_shed)g, mono_ns, out)) {
             return true;
         }
     }

@@ -20,9 +20,9 @@ struct shed {
     unsigned off;          /* groups that are left out: 1 << enum source_shed */
     uint64_t excused;      /* events of groups above half of the budget: no reason to step down */
     struct {
-        uint64_t seen;
-        int64_t above_ns; /* since when it is too many; 0 = it is not */
-        int64_t until_ns; /* left out */
+        uint64_t seen, per_s; /* at the last look */
+        int64_t above_ns;     /* since when it is too many; 0 = it is not */
+        int64_t until_ns;     /* left out */
     } groups[SOURCE_SHED_COUNT];
 };
 

@@ -77,6 +77,8 @@ static void several_groups_change_one_by_one(void **state)
             assert_true(shed_look(&r.shed, r.now_ns, r.counts, &other));
             assert_int_equal(r.step.group, SOURCE_SHED_FILE);
             assert_int_equal(other.group, SOURCE_SHED_REGISTRY);
+            assert_int_equal(other.per_s, r.step.per_s);
+            assert_int_equal(other.limit, r.step.limit);
             assert_false(shed_look(&r.shed, r.now_ns, r.counts, &other));
             return;
         }
