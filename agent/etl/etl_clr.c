@@ -243,43 +243,51 @@ static struct table_cell clr_size(const struct etl_clr_process *p, unsigned gene
     X(command_line, "COMMAND", TEXT, clr_text(c, 0, &i->text[0]))        \
     X(path, "PATH", TEXT, clr_text(c, 1, &i->text[1]))
 
+#define MORE table_string(str_make("(more)"))
+
+#define GROUP_BEGIN(X)                                                           \
+    X(file, "FILE", TEXT, table_string(str_make(c->file)))                       \
+    X(pid, "PID", ID, g->rest ? table_number(false, 0) : clr_pid(c, g->process)) \
+    X(process, "PROCESS", TEXT, g->rest ? MORE : clr_name(c, g->process))
+
 #define GROUP_END(X)                                               \
     X(first_time, NULL, TIME, table_number(g->n > 0, g->first_ns)) \
     X(last_time, NULL, TIME, table_number(g->n > 0, g->last_ns))
 
 #define ALLOC_COLUMNS(X)                                        \
-    OWNER(X, g->process)                                        \
+    GROUP_BEGIN(X)                                              \
     X(bytes, "BYTES", BYTES, table_count(g->bytes))             \
     X(ticks, "TICKS", COUNT, table_count(g->n))                 \
     X(large_bytes, "LARGE", BYTES, table_count(g->large_bytes)) \
     X(large_ticks, NULL, COUNT, table_count(g->large))          \
     GROUP_END(X)                                                \
-    X(type, "TYPE", TEXT, g->rest ? table_string(str_make("(more)")) : clr_text(c, 0, &g->text))
+    X(type, "TYPE", TEXT, g->rest ? MORE : clr_text(c, 0, &g->text))
 
 #define EXCEPTION_COLUMNS(X)                                            \
-    OWNER(X, g->process)                                                \
+    GROUP_BEGIN(X)                                                      \
     X(count, "COUNT", COUNT, table_count(g->n))                         \
     X(hresult, "HRESULT", HEX, table_number(!g->rest, (int64_t)g->key)) \
     GROUP_END(X)                                                        \
-    X(type, "TYPE", TEXT, g->rest ? table_string(str_make("(more)")) : clr_text(c, 0, &g->text))
+    X(type, "TYPE", TEXT, g->rest ? MORE : clr_text(c, 0, &g->text))
 
-#define CONTENTION_COLUMNS(X)                               \
-    OWNER(X, g->process)                                    \
-    X(kind, "KIND", WORD, WORD(lock_kinds, g->key))         \
-    X(count, "COUNT", COUNT, table_count(g->n))             \
-    X(paired, NULL, COUNT, table_count(g->paired))          \
-    X(time, "TIME", NS, table_count(g->spans.ns))           \
-    X(longest, "MAX", NS, table_count(g->spans.longest_ns)) \
-    X(measured, NULL, NS, table_count(g->measured_ns))      \
+#define CONTENTION_COLUMNS(X)                                        \
+    GROUP_BEGIN(X)                                                   \
+    X(kind, "KIND", WORD, g->rest ? MORE : WORD(lock_kinds, g->key)) \
+    X(count, "COUNT", COUNT, table_count(g->n))                      \
+    X(paired, NULL, COUNT, table_count(g->paired))                   \
+    X(time, "TIME", NS, table_count(g->spans.ns))                    \
+    X(longest, "MAX", NS, table_count(g->spans.longest_ns))          \
+    X(measured, NULL, NS, table_count(g->measured_ns))               \
     GROUP_END(X)
 
-#define EVENT_COLUMNS(X)                                                                    \
-    OWNER(X, g->process)                                                                    \
-    X(provider, "PROVIDER", WORD, table_string(str_make(etl_clr_figures_provider(g->key)))) \
-    X(id, "ID", ID, table_number(!g->rest, g->key >> 8 & 0xffff))                           \
-    X(version, "VERSION", ID, table_number(!g->rest, g->key & 0xff))                        \
-    X(count, "COUNT", COUNT, table_count(g->n))                                             \
-    X(payload_bytes, "BYTES", BYTES, table_count(g->bytes))                                 \
+#define EVENT_COLUMNS(X)                                                         \
+    GROUP_BEGIN(X)                                                               \
+    X(provider, "PROVIDER", WORD,                                                \
+      g->rest ? MORE : table_string(str_make(etl_clr_figures_provider(g->key)))) \
+    X(id, "ID", ID, table_number(!g->rest, g->key >> 8 & 0xffff))                \
+    X(version, "VERSION", ID, table_number(!g->rest, g->key & 0xff))             \
+    X(count, "COUNT", COUNT, table_count(g->n))                                  \
+    X(payload_bytes, "BYTES", BYTES, table_count(g->bytes))                      \
     GROUP_END(X)
 
 #define FILL(name, type, var, COLUMNS)                                                             \

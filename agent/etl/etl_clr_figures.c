@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
+#include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
@@ -278,7 +279,7 @@ static void span_add(struct etl_clr_spans *s, const struct event *ev, int64_t to
     s->ns += (uint64_t)took_ns;
     if (s->n == 1 || (uint64_t)took_ns > s->longest_ns) {
         s->longest_ns = (uint64_t)took_ns;
-        s->longest_at_ns = ev->wall_ns - took_ns;
+        s->longest_at_ns = clk_sub(ev->wall_ns, took_ns);
     }
 }
 
@@ -350,14 +351,14 @@ static void pause_to_gc(struct etl_clr_figures *f, struct etl_clr_process *p,
                         const struct event *ev, const struct clr_step *step)
 {
     uint32_t place = p->last[runtime_of(p, ev->u.clr.instance)];
-    int64_t begin_ns = ev->wall_ns - step->took_ns;
+    int64_t begin_ns = clk_sub(ev->wall_ns, step->took_ns);
     struct etl_clr_item *item;
     unsigned steps = 0;
 
     while ((item = item_before(f, &place, &steps)) != NULL) {
         if (item->begin_ns >= begin_ns || !item->ended) {
             item->has_pause = true;
-            item->u.gc.pause_ns += step->took_ns;
+            item->u.gc.pause_ns = clk_add(item->u.gc.pause_ns, step->took_ns);
             return;
         }
     }
@@ -381,7 +382,7 @@ static void on_restart(struct etl_clr_figures *f, struct etl_clr_process *p, con
     }
     item = f->list == ETL_CLR_PAUSES ? item_add(f, p, ev) : NULL;
     if (item) {
-        item->begin_ns -= step->took_ns;
+        item->begin_ns = clk_sub(item->begin_ns, step->took_ns);
         item->took_ns = step->took_ns;
         item->reason = step->reason;
         item->count = step->count;
@@ -420,7 +421,7 @@ static void on_load(struct etl_clr_figures *f, struct etl_clr_process *p, const 
     span_add(&p->jit, ev, step->took_ns);
     item = f->list == ETL_CLR_JIT ? item_add(f, p, ev) : NULL;
     if (item) {
-        item->begin_ns -= step->took_ns;
+        item->begin_ns = clk_sub(item->begin_ns, step->took_ns);
         item->took_ns = step->took_ns;
         item->text[0] = text_keep(f, &ev->u.clr.text[0]);
         item->text[1] = text_keep(f, &ev->u.clr.text[1]);

@@ -47,6 +47,7 @@ static bool reported_pid(const struct proc_info *i, uint32_t *pid)
 {
     char text[512];
     const char *at;
+    uint64_t v = 0;
     size_t n = i->command_line.n < sizeof text - 1 ? i->command_line.n : sizeof text - 1;
 
     if (!glob_match(str_make("WerFault*.exe"), i->name)) {
@@ -58,8 +59,11 @@ static bool reported_pid(const struct proc_info *i, uint32_t *pid)
     if (!at) {
         return false;
     }
-    *pid = (uint32_t)strtoul(at + 4, NULL, 10);
-    return *pid != 0;
+    for (at += 4; *at >= '0' && *at <= '9' && v <= UINT32_MAX; at++) {
+        v = 10 * v + (uint64_t)(*at - '0');
+    }
+    *pid = (uint32_t)v;
+    return v != 0 && v <= UINT32_MAX;
 }
 
 static int64_t begin_of(const struct instance *p)
@@ -67,20 +71,59 @@ static int64_t begin_of(const struct instance *p)
     return p->info.have & INFO_CREATE_TIME ? p->info.create_ns : p->life.first_wall_ns;
 }
 
-/* The report about the process, or NULL. */
-static const struct instance *report_of(struct instance *const *all, size_t n,
-                                        const struct instance *p)
-{
-    for (size_t i = 0; i < n; i++) {
-        uint32_t pid;
+struct report {
+    uint32_t about; /* a process id */
+    const struct instance *by;
+};
 
-        if (reported_pid(&all[i]->info, &pid) && pid == p->info.id.pid &&
-            begin_of(all[i]) >= begin_of(p) &&
-            (!(p->info.have & INFO_EXITED) || begin_of(all[i]) <= p->info.exit_ns)) {
-            return all[i];
+static int by_about_and_begin(const void *pa, const void *pb)
+{
+    const struct report *a = pa, *b = pb;
+
+    if (a->about != b->about) {
+        return a->about < b->about ? -1 : 1;
+    }
+    return (begin_of(a->by) > begin_of(b->by)) - (begin_of(a->by) < begin_of(b->by));
+}
+
+/* What each process reported, sorted. NULL: no memory. */
+static struct report *reports_list(struct instance *const *all, size_t n, size_t *n_reports)
+{
+    struct report *list = mem_array(n + 1, sizeof *list);
+
+    *n_reports = 0;
+    for (size_t i = 0; i < n && list; i++) {
+        if (reported_pid(&all[i]->info, &list[*n_reports].about)) {
+            list[(*n_reports)++].by = all[i];
         }
     }
-    return NULL;
+    if (list && *n_reports) {
+        qsort(list, *n_reports, sizeof *list, by_about_and_begin);
+    }
+    return list;
+}
+
+/* The first report about the process while it lived, or NULL. */
+static const struct instance *report_of(const struct report *list, size_t n,
+                                        const struct instance *p)
+{
+    const struct report first = {p->info.id.pid, p};
+    size_t low = 0, high = n;
+
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+
+        if (by_about_and_begin(&list[mid], &first) < 0) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    if (low == n || list[low].about != first.about ||
+        ((p->info.have & INFO_EXITED) && begin_of(list[low].by) > p->info.exit_ns)) {
+        return NULL;
+    }
+    return list[low].by;
 }
 
 static enum err put_row(struct table *sheet, const char *file, const struct instance *p,
@@ -114,7 +157,8 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
     struct etl_walk_conf conf = {.progress = true, .record = on_record, .ctx = range};
     const char *file = etl_job_part_name(job, part);
     struct instance **all = NULL;
-    size_t n = 0, shown = 0;
+    struct report *reports = NULL;
+    size_t n = 0, n_reports = 0, shown = 0;
     struct etl_walk *w;
     enum err e;
 
@@ -123,8 +167,12 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
     }
     (void)etl_job_walk(job, w);
     e = etl_walk_list(w, &all, &n);
+    if (!e) {
+        reports = reports_list(all, n, &n_reports);
+        e = reports ? ERR_OK : ERR_NOMEM;
+    }
     for (size_t i = 0; i < n && !e && etl_job_out_ok(job); i++) {
-        const struct instance *report = report_of(all, n, all[i]);
+        const struct instance *report = report_of(reports, n_reports, all[i]);
         bool fault = (all[i]->info.have & INFO_EXIT_CODE) && is_fault(all[i]->info.exit_code);
 
         if ((fault || report) && etl_range_process(range, all[i]->info.id.pid, all[i])) {
@@ -137,6 +185,7 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
     } else if (!e && shown == 0) {
         etl_job_note(sheet, file, "no process ended by a fault, as far as %zu processes say", n);
     }
+    mem_free(reports);
     mem_free(all);
     etl_walk_close(w);
     return e;

@@ -2,7 +2,7 @@
  * tells of a query when it begins (3006) and when it is done (3008: status and results); 3018 is an
  * answer of its cache. A query is (process, name, type); where the version of an event has
  * ClientPID that is the process, else the header's.
- * Bounds: NAMES_MAX rows, OPEN_MAX queries at a time; over them they are counted. */
+ * Bounds: NAMES_MAX rows, TEXTS_MAX bytes of texts; over them queries are counted. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -276,8 +276,8 @@ static void text_head(struct etl_events *s, const struct etl_walk_record *r)
         humanize_text(&s->line, str_make(s->name));
         buf_put_str(&s->line, ": ");
     }
-    buf_printf(&s->line, "%14s cpu %u", jsonw_ms(ms, r->since_ns - s->pick.range.zero_ns, 6),
-               r->raw->cpu);
+    buf_printf(&s->line, "%14s cpu %u",
+               jsonw_ms(ms, clk_sub(r->since_ns, s->pick.range.zero_ns), 6), r->raw->cpu);
     put_id(&s->line, "pid", pid);
     if (process.n) {
         buf_put_str(&s->line, " (");
@@ -392,7 +392,7 @@ static void json_head(struct etl_events *s, const struct etl_walk_record *r,
 
     jsonw_text(j, "file", str_make(s->name));
     jsonw_text(j, "time", str_make(clk_format_utc(time, sizeof time, raw->wall_ns, 9)));
-    jsonw_raw(j, "ms", jsonw_ms(ms, r->since_ns - s->pick.range.zero_ns, 6));
+    jsonw_raw(j, "ms", jsonw_ms(ms, clk_sub(r->since_ns, s->pick.range.zero_ns), 6));
     jsonw_uint(j, "cpu", raw->cpu);
     json_id(j, "pid", pid);
     json_id(j, "tid", tid);
@@ -477,7 +477,8 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
     }
     cells[FILE_NAME] = table_string(str_make(s->name));
     cells[TIME] = table_string(str_make(clk_format_utc(time, sizeof time, raw->wall_ns, 9)));
-    cells[MS] = table_string(str_make(jsonw_ms(ms, r->since_ns - s->pick.range.zero_ns, 6)));
+    cells[MS] =
+        table_string(str_make(jsonw_ms(ms, clk_sub(r->since_ns, s->pick.range.zero_ns), 6)));
     cells[CPU] = table_number(true, raw->cpu);
     cells[PID] = table_number(pid != EVENT_NO_ID, pid);
     cells[TID] = table_number(tid != EVENT_NO_ID, tid);

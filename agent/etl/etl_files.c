@@ -2,7 +2,8 @@
  * names a file by the address of its object; names come with the object's creation, or for those
  * that were open all along in the rundown at the very end, so that sums are kept by object and get
  * their name last. An object's address is used again: a new name for it begins a new sum.
- * Bounds: OBJECTS_MAX objects, NAMES_MAX bytes of names; over them I/O is counted as one row. */
+ * Bounds: OBJECTS_MAX objects, NAMES_MAX bytes of names; over them I/O is counted as one row.
+ * Where classic records come, what manifest providers tell of the same is left out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,12 @@
 #include "common/base/map.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
+#include "common/os/os.h"
 
 #define OBJECTS_MAX 131072
 #define NAMES_MAX   ((size_t)20 << 20)
 #define OWNERS_MAX  3
+#define NO_PLACE    (OBJECTS_MAX + 1)
 
 struct sums {
     uint64_t opens, reads, writes, bytes; /* asked of the file system */
@@ -43,13 +46,20 @@ struct etl_files {
     struct map latest; /* object → index + 1 */
     struct arena names;
     struct sums no_room;
-    uint64_t names_dropped;
-    bool classic;
+    uint64_t names_dropped, seed;
+    bool classic, classic_disk;
     unsigned by, depth;
     struct etl_fields fields;
 };
 
 /* -- objects -- */
+
+/* A recording chooses its addresses: as they are, they could all fall into one place. Multiplied
+ * by an odd number they stay different. */
+static uint64_t key_of(const struct etl_files *f, uint64_t object)
+{
+    return object * (f->seed | 1);
+}
 
 static struct file *file_add(struct etl_files *f, uint64_t object)
 {
@@ -58,15 +68,16 @@ static struct file *file_add(struct etl_files *f, uint64_t object)
     }
     memset(&f->all[f->n], 0, sizeof f->all[f->n]);
     f->all[f->n].object = object;
-    (void)map_put(&f->latest, object, f->n + 1);
+    (void)map_put(&f->latest, key_of(f, object), f->n + 1);
     return &f->all[f->n++];
 }
 
+/* NULL: no room, or it is another file by now that had none. */
 static struct file *file_of(struct etl_files *f, uint64_t object)
 {
-    uint64_t place = map_get(&f->latest, object);
+    uint64_t place = map_get(&f->latest, key_of(f, object));
 
-    return place ? &f->all[place - 1] : file_add(f, object);
+    return place == NO_PLACE ? NULL : place ? &f->all[place - 1] : file_add(f, object);
 }
 
 static struct sums *sums_of(struct etl_files *f, uint64_t object, const struct instance *owner)
@@ -94,13 +105,20 @@ static void file_name(struct etl_files *f, uint64_t object, struct str name, boo
     struct file *file = object && name.n ? file_of(f, object) : NULL;
     char *p;
 
-    if (!file || (file->name && str_eq(str_make(file->name), name))) {
+    if (!object || !name.n || (file && file->name && str_eq(str_make(file->name), name))) {
         return;
     }
-    if (file->name) {
-        file = again ? file_add(f, object) : NULL;
+    if (file && file->name && !again) {
+        return;
+    }
+    if (file && file->name) {
+        file = file_add(f, object);
+        if (!file) { /* it is no longer the one before */
+            (void)map_put(&f->latest, key_of(f, object), NO_PLACE);
+        }
     }
     if (!file) {
+        f->names_dropped++;
         return;
     }
     p = arena_alloc(&f->names, name.n + 1);
@@ -115,10 +133,18 @@ static void file_name(struct etl_files *f, uint64_t object, struct str name, boo
 
 /* -- records -- */
 
+static const uint8_t file_io[16] = ETW_CLASS_FILE_IO;
+static const uint8_t kernel_file[16] = ETW_PROVIDER_KERNEL_FILE;
+
 static void on_disk(struct etl_files *f, const struct etl_walk_record *r)
 {
-    struct sums *s = sums_of(f, r->ev->u.disk.file, r->charged);
+    struct sums *s;
 
+    f->classic_disk |= !r->ev->u.disk.manifest;
+    if (f->classic_disk && r->ev->u.disk.manifest) {
+        return;
+    }
+    s = sums_of(f, r->ev->u.disk.file, r->charged);
     s->disk_requests++;
     s->disk_bytes += r->ev->u.disk.bytes;
     s->disk_ns = clk_add(s->disk_ns, r->ev->u.disk.took_ns);
@@ -142,17 +168,31 @@ static void on_operation(struct etl_files *f, const struct etl_walk_record *r)
     s->bytes += ev->op == FILE_READ || ev->op == FILE_WRITE ? ev->bytes : 0;
 }
 
-/* Names: of classic FileIo 0, 32, 35 and 36; what is deleted keeps the name it had. */
+/* Names: of classic FileIo 0, 32, 35 and 36, of Kernel-File 10; what is deleted keeps the name it
+ * had. */
+static bool is_name(const struct raw_event *raw)
+{
+    if (raw->form == RAW_CLASSIC) {
+        return (raw->opcode == 0 || raw->opcode == 32 || raw->opcode == 35 || raw->opcode == 36) &&
+               memcmp(raw->guid, file_io, sizeof file_io) == 0;
+    }
+    return raw->form == RAW_MANIFEST && raw->id == 10 &&
+           memcmp(raw->guid, kernel_file, sizeof kernel_file) == 0;
+}
+
 static void on_name(struct etl_files *f, const struct raw_event *raw)
 {
+    const char *object = raw->form == RAW_CLASSIC ? "FileObject" : "FileKey";
+
     if (etl_fields_read(&f->fields, f->walk, raw) == ERR_OK) {
-        file_name(f, etl_fields_uint(&f->fields, "FileObject", 0),
-                  etl_fields_text(&f->fields, "FileName"), raw->opcode == 32);
+        file_name(f, etl_fields_uint(&f->fields, object, 0),
+                  etl_fields_text(&f->fields, "FileName"),
+                  raw->form == RAW_CLASSIC && raw->opcode == 32);
     }
 }
 
-/* Microsoft-Windows-Kernel-File: 10 a name, 12 and 30 created, 15 read, 16 written. Files that were
- * open all along are known by their key only. */
+/* Microsoft-Windows-Kernel-File: 12 opened, 30 told beside 12 when the file is new, 15 read, 16
+ * written. Files that were open all along are known by their key only. */
 static void on_manifest(struct etl_files *f, const struct etl_walk_record *r)
 {
     uint64_t object, key;
@@ -165,16 +205,12 @@ static void on_manifest(struct etl_files *f, const struct etl_walk_record *r)
     object = etl_fields_uint(&f->fields, "FileObject", 0);
     key = etl_fields_uint(&f->fields, "FileKey", 0);
     name = etl_fields_text(&f->fields, "FileName");
-    if (r->raw->id == 10) {
-        file_name(f, key, name, false);
-        return;
-    }
     if (r->raw->id == 12 || r->raw->id == 30) {
         file_name(f, object, name, true);
-        sums_of(f, object, r->charged)->opens++;
+        sums_of(f, object, r->charged)->opens += r->raw->id == 12;
         return;
     }
-    s = sums_of(f, map_get(&f->latest, object) ? object : key, r->charged);
+    s = sums_of(f, map_get(&f->latest, key_of(f, object)) ? object : key, r->charged);
     s->reads += r->raw->id == 15;
     s->writes += r->raw->id == 16;
     s->bytes += etl_fields_uint(&f->fields, "IOSize", 0);
@@ -182,15 +218,10 @@ static void on_manifest(struct etl_files *f, const struct etl_walk_record *r)
 
 static void on_record(void *ctx, const struct etl_walk_record *r)
 {
-    static const uint8_t file_io[16] = ETW_CLASS_FILE_IO;
-    static const uint8_t kernel_file[16] = {0x27, 0x89, 0xd0, 0xed, 0xc4, 0x9c, 0x65, 0x4e,
-                                            0xb9, 0x70, 0xc2, 0x56, 0x0f, 0xb5, 0xc2, 0x89};
     struct etl_files *f = ctx;
     const struct raw_event *raw = r->raw;
-    bool named = raw->form == RAW_CLASSIC && memcmp(raw->guid, file_io, 16) == 0 &&
-                 (raw->opcode == 0 || raw->opcode == 32 || raw->opcode == 35 || raw->opcode == 36);
 
-    if (named) {
+    if (is_name(raw)) {
         on_name(f, raw); /* wherever it stands: it may be about what was before */
     }
     if (!etl_range_takes(&f->range, f->walk, r) ||
@@ -200,13 +231,12 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     }
     if (r->ev && (r->ev->kind == EV_DISK_READ || r->ev->kind == EV_DISK_WRITE)) {
         on_disk(f, r);
-    } else if (r->ev && r->ev->kind == EV_FILE_OP) {
-        f->classic |= raw->form == RAW_CLASSIC;
+    } else if (r->ev && r->ev->kind == EV_FILE_OP && raw->form == RAW_CLASSIC) {
+        f->classic = true;
         on_operation(f, r);
-    } else if (raw->form == RAW_MANIFEST && !f->classic && !r->ev &&
+    } else if (raw->form == RAW_MANIFEST && !f->classic &&
                memcmp(raw->guid, kernel_file, 16) == 0 &&
-               (raw->id == 10 || raw->id == 12 || raw->id == 15 || raw->id == 16 ||
-                raw->id == 30)) {
+               (raw->id == 12 || raw->id == 15 || raw->id == 16 || raw->id == 30)) {
         on_manifest(f, r);
     }
 }
@@ -424,7 +454,7 @@ static enum err files_part(struct etl_job *job, size_t part, struct table *sheet
 
     f->n = 0;
     f->names_dropped = 0;
-    f->classic = false;
+    f->classic = f->classic_disk = false;
     f->no_room = (struct sums){0};
     map_clear(&f->latest);
     arena_fini(&f->names);
@@ -474,6 +504,7 @@ static enum err files_run(struct etl_job *job, struct errmsg *why)
         return ERR_NOMEM;
     }
     f->job = job;
+    err_ignore(os_random(&f->seed, sizeof f->seed)); /* without it only slower */
     f->by = (unsigned)opt_word(job->args, &files_opts, "by", 0);
     arena_init(&f->names, NAMES_MAX);
     e = etl_range_parse(&f->range, job, why);

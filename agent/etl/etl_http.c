@@ -37,6 +37,7 @@ struct request {
     uint64_t id, object; /* id 0: free */
     uint32_t tid, pid;   /* of the thread that received it; the process that answered */
     uint32_t url;        /* index + 1, 0 = not parsed yet */
+    bool no_room;        /* for its URL */
     uint16_t status;
     int64_t received_ns, delivered_ns, sent_ns; /* 0: not */
 };
@@ -62,16 +63,22 @@ struct etl_http {
     struct url **urls;
     size_t n_open, n_urls;
     struct map by_id, by_url;
-    uint64_t seed, requests, no_room, unfinished, events;
+    uint64_t seed, requests, no_room, no_url, unfinished, events;
     struct arena texts;
     struct etl_fields fields;
 };
 
 /* -- requests -- */
 
+/* A recording chooses its ids: as they are, they could all fall into one place of the map. */
+static uint64_t id_key(const struct etl_http *h, uint64_t id)
+{
+    return id * (h->seed | 1);
+}
+
 static struct request *request_find(struct etl_http *h, uint64_t id)
 {
-    uint64_t place = map_get(&h->by_id, id);
+    uint64_t place = map_get(&h->by_id, id_key(h, id));
 
     return place && h->open[place - 1].id == id ? &h->open[place - 1] : NULL;
 }
@@ -81,7 +88,9 @@ static const char *text_keep(struct etl_http *h, struct str text)
     char *p = arena_alloc(&h->texts, text.n + 1);
 
     if (p) {
-        memcpy(p, text.p, text.n);
+        if (text.n) {
+            memcpy(p, text.p, text.n);
+        }
         p[text.n] = '\0';
     }
     return p;
@@ -111,7 +120,6 @@ static uint32_t url_of(struct etl_http *h, struct str text)
         u->text = text_keep(h, text);
     }
     if (!u || !u->text) {
-        h->no_room++;
         return 0;
     }
     h->urls[h->n_urls++] = u;
@@ -151,6 +159,10 @@ static void request_end(struct etl_http *h, struct request *q)
         }
         h->unfinished += !q->sent_ns;
     }
+    if (!u && etl_range_process(&h->range, q->pid, NULL)) {
+        h->no_url += !q->no_room;
+        h->no_room += q->no_room;
+    }
     q->id = 0;
 }
 
@@ -171,12 +183,12 @@ static struct request *request_begin(struct etl_http *h, uint64_t id)
         map_clear(&h->by_id);
         for (size_t i = 0; i < REQUESTS_MAX; i++) {
             if (h->open[i].id && map_reserve(&h->by_id) == ERR_OK) {
-                (void)map_put(&h->by_id, h->open[i].id, i + 1);
+                (void)map_put(&h->by_id, id_key(h, h->open[i].id), i + 1);
             }
         }
     }
     *q = (struct request){.id = id, .pid = EVENT_NO_ID};
-    (void)map_put(&h->by_id, id, (uint64_t)(q - h->open) + 1);
+    (void)map_put(&h->by_id, id_key(h, id), (uint64_t)(q - h->open) + 1);
     return q;
 }
 
@@ -209,13 +221,19 @@ static void on_received(struct etl_http *h, const struct raw_event *raw, uint64_
     }
 }
 
+static void request_url(struct etl_http *h, struct request *q)
+{
+    q->url = url_of(h, etl_fields_text(&h->fields, "Url"));
+    q->no_room = !q->url;
+}
+
 static void on_delivered(struct etl_http *h, const struct raw_event *raw, struct request *q)
 {
     struct url *u;
 
     q->delivered_ns = raw->wall_ns;
-    if (!q->url) {
-        q->url = url_of(h, etl_fields_text(&h->fields, "Url"));
+    if (!q->url && !q->no_room) {
+        request_url(h, q);
     }
     u = q->url ? h->urls[q->url - 1] : NULL;
     if (u && !u->queue) {
@@ -254,7 +272,7 @@ static void on_http(struct etl_http *h, const struct raw_event *raw)
     }
     if (raw->id == PARSED) {
         q->object = etl_fields_uint(&h->fields, "RequestObj", 0);
-        q->url = url_of(h, etl_fields_text(&h->fields, "Url"));
+        request_url(h, q);
     } else if (raw->id == DELIVERED) {
         on_delivered(h, raw, q);
     } else if (raw->id == ANSWERED || raw->id == ANSWERED_FAST) {
@@ -389,6 +407,10 @@ static enum err put_all(struct etl_http *h, struct table *sheet, const char *fil
         etl_job_note(sheet, file, "%llu requests, %llu of them without an answer that was sent",
                      (unsigned long long)h->requests, (unsigned long long)h->unfinished);
     }
+    if (h->no_url) {
+        etl_job_note(sheet, file, "%llu requests whose URL is not recorded are left out",
+                     (unsigned long long)h->no_url);
+    }
     if (h->no_room) {
         etl_job_note(sheet, file, "%llu requests had no room and are left out",
                      (unsigned long long)h->no_room);
@@ -404,7 +426,7 @@ static void http_reset(struct etl_http *h)
     map_clear(&h->by_url);
     memset(h->open, 0, REQUESTS_MAX * sizeof *h->open);
     h->n_open = h->n_urls = 0;
-    h->requests = h->no_room = h->unfinished = h->events = 0;
+    h->requests = h->no_room = h->no_url = h->unfinished = h->events = 0;
     etl_range_begin(&h->range);
 }
 

@@ -17,6 +17,10 @@ static enum err add_manifests(struct etl_job *job, struct errmsg *why)
     for (size_t i = 0; i < n && !e; i++) {
         e = etl_manifests_add(job->schemas.manifests, paths[i], why);
     }
+    if (e) { /* why is said once */
+        etl_manifests_destroy(job->schemas.manifests);
+        job->schemas.manifests = NULL;
+    }
     return e;
 }
 
@@ -50,8 +54,26 @@ enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct 
     return job->no_files ? ERR_OK : add_manifests(job, why);
 }
 
+static void say_manifests(const struct etl_manifests *manifests)
+{
+    struct etl_manifests_counts n;
+
+    etl_manifests_stats(manifests, &n);
+    if (n.damaged) {
+        fprintf(stderr, "procfleet-etl: --manifests: %llu damaged: what they say is left out\n",
+                (unsigned long long)n.damaged);
+    }
+    if (n.no_room) {
+        fprintf(stderr, "procfleet-etl: --manifests: %llu files or providers had no room\n",
+                (unsigned long long)n.no_room);
+    }
+}
+
 void etl_job_end(struct etl_job *job)
 {
+    if (job->schemas.manifests) {
+        say_manifests(job->schemas.manifests);
+    }
     etl_manifests_destroy(job->schemas.manifests);
 }
 

@@ -1,6 +1,7 @@
 /* `etl marks`: what whoever recorded has marked: the times that --since mark:NAME takes. */
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_range.h"
+#include "common/base/clk.h"
 #include "common/text/jsonw.h"
 
 enum { FILE_NAME, MS, TIME, PID, PROCESS, TEXT, COLUMNS };
@@ -37,7 +38,7 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
         p = instances_owner(m->walk->table, r->raw->pid);
     }
     cells[FILE_NAME] = table_string(str_make(m->file));
-    cells[MS] = table_string(str_make(jsonw_ms(ms, r->since_ns - m->range.zero_ns, 6)));
+    cells[MS] = table_string(str_make(jsonw_ms(ms, clk_sub(r->since_ns, m->range.zero_ns), 6)));
     cells[TIME] = table_number(true, r->raw->wall_ns);
     cells[PID] = table_number(r->raw->pid != EVENT_NO_ID, r->raw->pid);
     cells[PROCESS] = table_string(p ? p->info.name : str_make(""));

@@ -3,7 +3,8 @@
  * of ImageID behind them: 0 size and stamp, 36 and 37 the identity (RSDS) of its symbols, by
  * process and base address; 64 the version, by size and stamp. A recording that was not merged has
  * no identities.
- * Bounds: IMAGES_MAX loads, VERSIONS_MAX versions, TEXTS_MAX bytes of paths and names. */
+ * Bounds: IMAGES_MAX loads, VERSIONS_MAX versions, TEXTS_N_MAX paths and
+ * names of TEXTS_MAX bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@
 #define IMAGES_MAX   131072
 #define VERSIONS_MAX 16384
 #define TEXTS_MAX    ((size_t)16 << 20)
+#define TEXTS_N_MAX  (2 * IMAGES_MAX)
 
 struct version {
     uint32_t size, stamp;
@@ -63,8 +65,9 @@ static const char *text_keep(struct etl_modules *m, struct str text)
             return p;
         }
     }
-    p = text.n && map_reserve(&m->texts_by_hash) == ERR_OK ? arena_alloc(&m->texts, text.n + 1)
-                                                           : NULL;
+    p = text.n && m->texts_by_hash.n < TEXTS_N_MAX && map_reserve(&m->texts_by_hash) == ERR_OK
+            ? arena_alloc(&m->texts, text.n + 1)
+            : NULL;
     if (!p) {
         m->no_room += text.n > 0;
         return NULL;
@@ -75,14 +78,15 @@ static const char *text_keep(struct etl_modules *m, struct str text)
     return p;
 }
 
-static uint64_t base_key(uint32_t pid, uint64_t base)
+/* A recording chooses them: as they are, they could all fall into one place of the map. */
+static uint64_t base_key(const struct etl_modules *m, uint32_t pid, uint64_t base)
 {
-    return base ^ (uint64_t)pid << 44;
+    return (base ^ (uint64_t)pid << 44) * (m->seed | 1);
 }
 
 static struct image *image_find(struct etl_modules *m, uint32_t pid, uint64_t base)
 {
-    uint64_t place = map_get(&m->by_base, base_key(pid, base));
+    uint64_t place = map_get(&m->by_base, base_key(m, pid, base));
 
     return place ? &m->all[place - 1] : NULL;
 }
@@ -95,7 +99,7 @@ static struct image *image_add(struct etl_modules *m, uint32_t pid, uint64_t bas
     }
     m->all[m->n] =
         (struct image){.base = base, .pid = pid, .owner = instances_owner(m->walk->table, pid)};
-    (void)map_put(&m->by_base, base_key(pid, base), m->n + 1);
+    (void)map_put(&m->by_base, base_key(m, pid, base), m->n + 1);
     return &m->all[m->n++];
 }
 
@@ -261,14 +265,25 @@ static void put_symbols(struct buf *out, const struct image *i)
     buf_put(out, pdb.p, pdb.n);
 }
 
+static int by_size_and_stamp(const void *pa, const void *pb)
+{
+    const struct version *a = pa, *b = pb;
+
+    if (a->size != b->size) {
+        return a->size < b->size ? -1 : 1;
+    }
+    return (a->stamp > b->stamp) - (a->stamp < b->stamp);
+}
+
 static const char *version_of(const struct etl_modules *m, const struct image *i)
 {
-    for (size_t k = 0; k < m->n_versions; k++) {
-        if (m->versions[k].size == i->size && m->versions[k].stamp == i->stamp && i->stamp) {
-            return m->versions[k].text;
-        }
+    const struct version key = {.size = (uint32_t)i->size, .stamp = i->stamp}, *found;
+
+    if (!m->n_versions || !i->stamp || i->size > UINT32_MAX) {
+        return "";
     }
-    return "";
+    found = bsearch(&key, m->versions, m->n_versions, sizeof key, by_size_and_stamp);
+    return found ? found->text : "";
 }
 
 static enum err put_image(struct etl_modules *m, struct table *sheet, const char *file,
@@ -316,6 +331,9 @@ static void join(struct etl_modules *m)
 {
     size_t n = 0;
 
+    if (m->n_versions) {
+        qsort(m->versions, m->n_versions, sizeof *m->versions, by_size_and_stamp);
+    }
     if (m->n) {
         qsort(m->all, m->n, sizeof *m->all, by_identity);
     }

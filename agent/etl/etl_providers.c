@@ -10,6 +10,7 @@
 #include "common/base/hash.h"
 #include "common/base/map.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/base/vec.h"
 #include "common/os/os.h"
 
@@ -21,6 +22,7 @@ struct kind {
     uint8_t guid[16];
     uint8_t form, version, opcode, by;
     uint16_t number;
+    uint64_t named; /* TraceLogging gives all its events number 0: hash of the name, else 0 */
     char provider[TEXT_MAX], event[TEXT_MAX];
     uint64_t records, bytes;
     uint32_t pids[PIDS_MAX];
@@ -40,24 +42,38 @@ struct etl_providers {
 };
 
 static uint64_t kind_key(const struct etl_providers *p, const struct raw_event *raw,
-                         uint16_t number)
+                         uint16_t number, uint64_t named)
 {
     uint64_t rest = (uint64_t)raw->form << 24 | (uint64_t)raw->version << 16 | number;
 
-    return hash_bytes(raw->guid, sizeof raw->guid, p->seed + rest);
+    return hash_bytes(raw->guid, sizeof raw->guid, p->seed + rest) ^ named;
 }
 
-static bool is_kind(const struct kind *k, const struct raw_event *raw, uint16_t number)
+static bool is_kind(const struct kind *k, const struct raw_event *raw, uint16_t number,
+                    uint64_t named)
 {
     return k->form == raw->form && k->version == raw->version && k->number == number &&
-           memcmp(k->guid, raw->guid, sizeof k->guid) == 0;
+           k->named == named && memcmp(k->guid, raw->guid, sizeof k->guid) == 0;
+}
+
+static uint64_t named_of(struct etl_providers *p, const struct raw_event *raw)
+{
+    struct described is;
+
+    if (raw->form != RAW_MANIFEST || raw->id != 0 || !raw->ext_n) {
+        return 0;
+    }
+    describe_name(p->walk->describe, raw, &is);
+    return is.by == DESCRIBE_TRACELOGGING ? hash_bytes(is.name.p, is.name.n, p->seed) : 0;
 }
 
 static void copy_text(char *to, struct str text)
 {
-    size_t n = text.n < TEXT_MAX - 1 ? text.n : TEXT_MAX - 1;
+    size_t n = utf8_cut(text.p, text.n, TEXT_MAX - 1);
 
-    memcpy(to, text.p, n);
+    if (n) {
+        memcpy(to, text.p, n);
+    }
     to[n] = '\0';
 }
 
@@ -70,7 +86,7 @@ static void kind_name(struct etl_providers *p, struct kind *k, const struct raw_
     describe_name(p->walk->describe, raw, &is);
     k->by = (uint8_t)is.by;
     copy_text(k->provider, is.provider.n ? is.provider : str_make(etl_kinds_guid(guid, raw->guid)));
-    buf_init(&title, TEXT_MAX);
+    buf_init(&title, 4 * MODEL_TEXT_MAX);
     etl_kinds_title(&title, &is);
     copy_text(k->event, (struct str){(const char *)title.p, title.n});
     buf_fini(&title);
@@ -80,11 +96,11 @@ static void kind_name(struct etl_providers *p, struct kind *k, const struct raw_
 static struct kind *kind_of(struct etl_providers *p, const struct raw_event *raw)
 {
     uint16_t number = raw->form == RAW_CLASSIC ? raw->opcode : raw->id;
-    uint64_t key = kind_key(p, raw, number), place;
+    uint64_t named = named_of(p, raw), key = kind_key(p, raw, number, named), place;
     struct kind *k;
 
     for (; (place = map_get(&p->by_key, key)) != 0; key++) {
-        if (is_kind(&p->all[place - 1], raw, number)) {
+        if (is_kind(&p->all[place - 1], raw, number, named)) {
             return &p->all[place - 1];
         }
     }
@@ -98,6 +114,7 @@ static struct kind *kind_of(struct etl_providers *p, const struct raw_event *raw
     k->form = raw->form;
     k->version = raw->version;
     k->number = number;
+    k->named = named;
     (void)map_put(&p->by_key, key, p->n);
     kind_name(p, k, raw);
     return k;

@@ -2,7 +2,8 @@
  * they took. A call begins (5 a client's, 6 a server's) and ends (7, 8: status) on one thread;
  * calls within calls end in reverse order.
  * Bounds: ROWS_MAX interfaces and procedures, THREADS_MAX threads with open calls, DEEP of them
- * within each other; over them calls are counted. */
+ * within each other; over them calls are counted. Lost events leave the open calls without an end.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ struct row {
     bool server;
     const struct instance *owner;
     char endpoint[ENDPOINT];
-    uint64_t calls, failed, open;
+    uint64_t calls, failed;
     uint32_t status; /* of the last failure */
     struct etl_spans took;
 };
@@ -37,8 +38,9 @@ struct row {
 struct thread {
     uint32_t tid;
     uint8_t n;
+    uint32_t deeper; /* calls within the last of `open` that have no room */
     struct {
-        uint32_t row; /* index + 1 */
+        uint32_t row; /* index + 1; 0: a call that had no room */
         bool server;
         int64_t begun_ns;
     } open[DEEP];
@@ -101,9 +103,14 @@ static uint32_t row_of(struct etl_rpc *c, uint32_t pid, bool server)
     return (uint32_t)c->n;
 }
 
+static uint64_t tid_key(const struct etl_rpc *c, uint32_t tid)
+{
+    return tid * (c->seed | 1);
+}
+
 static struct thread *thread_of(struct etl_rpc *c, uint32_t tid)
 {
-    uint64_t place = map_get(&c->by_tid, tid);
+    uint64_t place = map_get(&c->by_tid, tid_key(c, tid));
 
     if (place) {
         return &c->threads[place - 1];
@@ -113,7 +120,7 @@ static struct thread *thread_of(struct etl_rpc *c, uint32_t tid)
         return NULL;
     }
     c->threads[c->n_threads] = (struct thread){.tid = tid};
-    (void)map_put(&c->by_tid, tid, c->n_threads + 1);
+    (void)map_put(&c->by_tid, tid_key(c, tid), c->n_threads + 1);
     return &c->threads[c->n_threads++];
 }
 
@@ -125,11 +132,16 @@ static void on_start(struct etl_rpc *c, const struct raw_event *raw)
     struct thread *t = thread_of(c, raw->tid);
     uint32_t row = row_of(c, raw->pid, server);
 
-    if (!row || !t || t->n == DEEP) {
+    if (row) {
+        c->all[row - 1].calls++;
+    }
+    if (!t || t->n == DEEP) {
         c->no_room += row != 0;
+        if (t) {
+            t->deeper++;
+        }
         return;
     }
-    c->all[row - 1].calls++;
     t->open[t->n].row = row;
     t->open[t->n].server = server;
     t->open[t->n++].begun_ns = raw->wall_ns;
@@ -138,11 +150,15 @@ static void on_start(struct etl_rpc *c, const struct raw_event *raw)
 static void on_stop(struct etl_rpc *c, const struct raw_event *raw)
 {
     bool server = raw->id == 8;
-    uint64_t place = map_get(&c->by_tid, raw->tid);
+    uint64_t place = map_get(&c->by_tid, tid_key(c, raw->tid));
     struct thread *t = place ? &c->threads[place - 1] : NULL;
     uint32_t status = (uint32_t)etl_fields_uint(&c->fields, "Status", 0);
     struct row *r;
 
+    if (t && t->deeper) {
+        t->deeper--;
+        return;
+    }
     while (t && t->n && t->open[t->n - 1].server != server) {
         t->n--; /* its end was lost */
         c->unpaired++;
@@ -152,11 +168,30 @@ static void on_stop(struct etl_rpc *c, const struct raw_event *raw)
         return;
     }
     t->n--;
+    if (!t->open[t->n].row) {
+        return;
+    }
     r = &c->all[t->open[t->n].row - 1];
     etl_spans_add(&r->took, clk_sub(raw->wall_ns, t->open[t->n].begun_ns));
     if (status) {
         r->failed++;
         r->status = status;
+    }
+}
+
+static void forget_open(struct etl_rpc *c)
+{
+    for (size_t i = 0; i < c->n_threads; i++) {
+        c->unpaired += c->threads[i].n;
+        c->threads[i].n = 0;
+        c->threads[i].deeper = 0;
+    }
+}
+
+static void on_fact(void *ctx, const struct event *ev)
+{
+    if (ev->kind == EV_LOST) {
+        forget_open(ctx);
     }
 }
 
@@ -278,7 +313,8 @@ static enum err put_all(struct etl_rpc *c, struct table *sheet, const char *file
                      (unsigned long long)c->unpaired);
     }
     if (c->no_room) {
-        etl_job_note(sheet, file, "%llu calls had no room", (unsigned long long)c->no_room);
+        etl_job_note(sheet, file, "%llu calls had no room for their times, or at all",
+                     (unsigned long long)c->no_room);
     }
     return e;
 }
@@ -286,7 +322,8 @@ static enum err put_all(struct etl_rpc *c, struct table *sheet, const char *file
 static enum err rpc_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
 {
     struct etl_rpc *c = ctx;
-    struct etl_walk_conf conf = {.names = true, .progress = true, .record = on_record, .ctx = c};
+    struct etl_walk_conf conf = {
+        .names = true, .progress = true, .record = on_record, .fact = on_fact, .ctx = c};
     enum err e = ERR_OK;
 
     c->n = c->n_threads = 0;
@@ -296,6 +333,7 @@ static enum err rpc_part(struct etl_job *job, size_t part, struct table *sheet, 
     etl_range_begin(&c->range);
     if (etl_job_open(job, part, &conf, &c->walk) == ERR_OK) {
         (void)etl_job_walk(job, c->walk);
+        forget_open(c);
         e = put_all(c, sheet, etl_job_part_name(job, part));
         etl_walk_close(c->walk);
     }

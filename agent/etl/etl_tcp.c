@@ -7,7 +7,8 @@
  * Microsoft-Windows-TCPIP names a connection by the address of its control block (Tcb), which is
  * used again after its end: 1017 accepted, 1300 there already, 1332 sent, 1074 received, 1077 sent
  * again with the round trip that was measured (us), 1039, 1040 and 1044 ended.
- * A connection is (process, both ends) from its opening to its end. Bounds: CONNECTIONS_MAX. */
+ * A connection is (process, both ends) from its opening to its end. Bounds: CONNECTIONS_MAX, and as
+ * many control blocks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@
 #include "common/os/os.h"
 
 #define CONNECTIONS_MAX 65536
+#define NOBODY          (CONNECTIONS_MAX + 1)
 #define V6_FROM         26
 
 enum { SENT = 10, RECEIVED, CONNECTED, DISCONNECTED, AGAIN, ACCEPTED, RECONNECTED, FAILED, COPIED };
@@ -109,7 +111,8 @@ static struct connection *living(struct etl_tcp *t, const struct ends *e)
     return c && !c->ended ? c : begin(t, e);
 }
 
-static void open_at(struct etl_tcp *t, const struct ends *e, enum opened how, int64_t when)
+static struct connection *open_at(struct etl_tcp *t, const struct ends *e, enum opened how,
+                                  int64_t when)
 {
     struct connection *c = find(t, e);
 
@@ -118,6 +121,7 @@ static void open_at(struct etl_tcp *t, const struct ends *e, enum opened how, in
         c->opened = (uint8_t)how;
         c->opened_ns = when;
     }
+    return c;
 }
 
 static void end_at(struct connection *c, enum ended how, int64_t when)
@@ -155,7 +159,7 @@ static void on_kernel(struct etl_tcp *t, const struct raw_event *raw, unsigned o
     memcpy(e.remote, remote, e.n);
     memcpy(e.local, local, e.n);
     if (op == CONNECTED || op == ACCEPTED || op == RECONNECTED) {
-        open_at(t, &e, op == ACCEPTED ? OPENED_ACCEPT : OPENED_CONNECT, raw->wall_ns);
+        (void)open_at(t, &e, op == ACCEPTED ? OPENED_ACCEPT : OPENED_CONNECT, raw->wall_ns);
         return;
     }
     to = op == DISCONNECTED ? find(t, &e) : living(t, &e);
@@ -188,11 +192,26 @@ static bool take_ends(const struct etl_tcp *t, struct ends *e, const char *pid)
     return true;
 }
 
+/* A recording chooses them: as they are, they could all fall into one place of the map. */
+static uint64_t tcb_key(const struct etl_tcp *t, uint64_t tcb)
+{
+    return tcb * (t->seed | 1);
+}
+
+/* c  NULL: of nobody that is known, whosever it was before */
 static void tcb_names(struct etl_tcp *t, uint64_t tcb, const struct connection *c)
 {
-    if (tcb && c && map_reserve(&t->by_tcb) == ERR_OK) {
-        (void)map_put(&t->by_tcb, tcb, (uint64_t)(c - t->all) + 1);
+    uint64_t key = tcb_key(t, tcb), place = c ? (uint64_t)(c - t->all) + 1 : NOBODY;
+
+    if (!tcb || (!c && !map_get(&t->by_tcb, key))) {
+        return;
     }
+    if (!map_get(&t->by_tcb, key) &&
+        (t->by_tcb.n == CONNECTIONS_MAX || map_reserve(&t->by_tcb) != ERR_OK)) {
+        t->no_room++;
+        return;
+    }
+    (void)map_put(&t->by_tcb, key, place);
 }
 
 static void on_rtt(struct connection *c, uint64_t us)
@@ -207,8 +226,8 @@ static void on_rtt(struct connection *c, uint64_t us)
 
 static void on_block(struct etl_tcp *t, const struct raw_event *raw, uint64_t tcb)
 {
-    uint64_t place = map_get(&t->by_tcb, tcb);
-    struct connection *c = place ? &t->all[place - 1] : NULL;
+    uint64_t place = map_get(&t->by_tcb, tcb_key(t, tcb));
+    struct connection *c = place && place != NOBODY ? &t->all[place - 1] : NULL;
 
     if (!c) {
         return;
@@ -228,7 +247,9 @@ static void on_block(struct etl_tcp *t, const struct raw_event *raw, uint64_t tc
         break;
     default:
         end_at(c, raw->id == 1044 ? ENDED_SHUTDOWN : ENDED_ABORT, raw->wall_ns);
-        (void)map_put(&t->by_tcb, tcb, place); /* its block may be another's from now on */
+        if (raw->id != 1044) { /* its block may be another's from now on */
+            tcb_names(t, tcb, NULL);
+        }
         break;
     }
 }
@@ -245,8 +266,7 @@ static void on_stack(struct etl_tcp *t, const struct raw_event *raw)
     if (raw->id == 1300 && take_ends(t, &e, "Pid")) {
         tcb_names(t, tcb, living(t, &e));
     } else if (raw->id == 1017 && take_ends(t, &e, "ProcessId")) {
-        open_at(t, &e, OPENED_ACCEPT, raw->wall_ns);
-        tcb_names(t, tcb, find(t, &e));
+        tcb_names(t, tcb, open_at(t, &e, OPENED_ACCEPT, raw->wall_ns));
     } else {
         on_block(t, raw, tcb);
     }
