@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import etl_file as made
 from fleet import BIN, check, corpus, ensure, read_json
@@ -103,7 +104,11 @@ def providers():
         check("providers of %s: all records" % name, sum(r["records"] for r in found), summary["events_total"])
         ensure("providers of %s: the most frequent first" % name,
                [r["records"] for r in found] == sorted((r["records"] for r in found), reverse=True))
-    found = rows("providers", path, "--provider", "Microsoft-Windows-PktMon")
+    path = recording("waasmedic.20251005_113019_195")
+    theirs = collections.Counter(r["event"] for r in events(path, "--provider", "Microsoft.Windows.WaaSMedic.Local"))
+    found = rows("providers", path, "--provider", "Microsoft.Windows.WaaSMedic.Local")
+    check("providers: events of TraceLogging by name", {r["event"]: r["records"] for r in found}, dict(theirs))
+    found = rows("providers", recording("pktmon-demikernel"), "--provider", "Microsoft-Windows-PktMon")
     check("only of one provider", {r["provider"] for r in found}, {"Microsoft-Windows-PktMon"})
     check("and its packets", [r["records"] for r in found if r["id"] == 160], [114])
 
@@ -187,6 +192,64 @@ def modules(room):
           {clr["symbols"]})
 
 
+def open_all_along(room):
+    """Files that were open before the recording: their names come last, by key; what classic records tell, too, counts once."""
+    file, disk = "edd08927-9cc4-4e65-b970-c2560fb5c289", "c7bde69a-e1e0-4177-b6ef-283ad1525271"
+
+    def read(ms, thing, key, n, number=15):
+        return made.event(ms, file, number, struct.pack("<QQQQIIII", 0, 1, thing, key, 8, n, 0, 0), version=1)
+
+    def create(ms, thing, name, number=12):
+        return made.event(ms, file, number, struct.pack("<QQIIII", 1, thing, 8, 0, 0, 0) + made.wide(name), version=1)
+
+    def classic(ms, n, thing):
+        return made.system(ms, 1, 10, struct.pack("<IIIIQQQQI", 0, 0, n, 0, 0, thing, 1, 10, 8), version=3)
+
+    def disked(ms, n, thing):
+        return made.event(ms, disk, 10, struct.pack("<IIIIQQQQ", 0, 0, n, 0, 0, thing, 1, 10))
+
+    path = made.write(os.path.join(room, "open.etl"), [
+        read(1, 0x7000, 0x9000, 100), create(2, 0x7100, "\\new.txt"), create(2, 0x7100, "\\new.txt", 30), read(3, 0x7100, 0x9100, 50, 16),
+        classic(4, 4096, 0x9000), disked(5, 4096, 0x9000),
+        made.event(6, file, 10, struct.pack("<Q", 0x9000) + made.wide("\\open.txt"))])
+    check("files: names that come last, and once what is told twice",
+          sorted((r["path"], r["opens"], r["reads"], r["writes"], r["bytes"], r["disk_bytes"]) for r in rows("files", path)),
+          [("\\new.txt", 1, 0, 1, 50, 0), ("\\open.txt", 0, 1, 0, 100, 4096)])
+
+
+def many_types(room):
+    """More types than there is room for are summed, and the sum is of no process."""
+    clr, n = "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4", 4200
+    path = made.write(os.path.join(room, "types.etl"), [made.process(0, 1, 4, 0, "app.exe")] + [
+        made.event(1 + i, clr, 10, struct.pack("<IIHQQ", 1, 0, 1, 1, 0) + made.wide("T%d" % i) + struct.pack("<I", 0), version=2) for i in range(n)])
+    found = read_json(run("clr", path, "--what", "alloc", "--format", "json"))
+    check("clr: what has no room", [(r.get("pid"), r["process"], r["type"], r["ticks"]) for r in found if r["type"] == "(more)"],
+          [(None, "(more)", "(more)", n - 4095)])
+    check("clr: and what has", sum(r["ticks"] for r in found if r.get("pid") == 4 and r["process"] == "app.exe"), 4095)
+
+
+def damaged_manifest(room):
+    where = os.path.join(room, "manifests")
+    os.mkdir(where)
+    with open(os.path.join(where, "cut.man"), "w", encoding="utf-8") as f:
+        f.write('<instrumentationManifest><provider guid="{1c95126e-7eea-49a9-a3fe-a378b03ddb4d}" name="X"><events>')
+    r = subprocess.run([ETL, "providers", recording("smallEtlFile"), "--manifests", where], capture_output=True, text=True, timeout=60, check=False)
+    ensure("a damaged manifest in a directory is told", r.returncode == 0 and "--manifests: 1 damaged" in r.stderr, r)
+
+
+def many_reports(room):
+    """As many processes as reports about them: each its own, in time that does not grow with their square."""
+    n, records = 12000, []
+    for i in range(n):
+        records.append(made.process(i / 10, 1, 1000 + 4 * i, 4, "app.exe"))
+        records.append(made.process(i / 10, 1, 500000 + 4 * i, 4, "WerFault.exe", "WerFault.exe -u -p %d -s 4" % (1000 + 4 * i)))
+    path = made.write(os.path.join(room, "reports.etl"), records)
+    begun = time.monotonic()
+    found = read_json(run("processes", path, "--crashed", "--format", "json"))
+    ensure("crashes: in time", time.monotonic() - begun < 30, time.monotonic() - begun)
+    check("crashes: a report for each", all(r["reported_by"] - r["pid"] == 499000 for r in found) and len(found), n)
+
+
 def span(row):
     return int(row["took_max"]) if "took_max" in row else None
 
@@ -208,6 +271,15 @@ def questions(room):
     def end(ms, number, tid, status):
         return made.event(ms, rpc, number, struct.pack("<I", status), version=1, tid=tid, pid=9, opcode=2)
 
+    def nested(depth):
+        calls = [begin(40 + i, 5, 4, 100 + i) for i in range(depth)]
+        return calls + [end(60 + i, 7, 4, 0) for i in range(depth)]
+
+    path = made.write(os.path.join(room, "deep.etl"), nested(6) + [begin(80, 5, 5, 200)])
+    check("rpc: those that are too deep have no times, the others theirs", sorted((r["procedure"], r["calls"], span(r)) for r in rows("rpc", path)),
+          [(100, 1, 25_000_000), (101, 1, 23_000_000), (102, 1, 21_000_000), (103, 1, 19_000_000), (104, 1, None), (105, 1, None), (200, 1, None)])
+    text = run("rpc", path)
+    ensure("rpc: that is told", "1 calls whose begin or end" in text and "2 calls had no room" in text, text)
     path = made.write(os.path.join(room, "questions.etl"), [
         asked(1, "git.corp"), done(3, "git.corp", 0, "10.2.0.9;"), asked(4, "no.corp"), done(9, "no.corp", 9003, ""),
         asked(10, "git.corp"), done(14, "git.corp", 0, "10.2.0.9;"), asked(15, "git.corp", pid=8),
@@ -234,4 +306,8 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
     made_up(directory)
     modules(directory)
     questions(directory)
+    open_all_along(directory)
+    many_types(directory)
+    damaged_manifest(directory)
+    many_reports(directory)
 sys.exit(0)
