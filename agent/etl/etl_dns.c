@@ -202,7 +202,7 @@ static enum err put_name(struct table *sheet, const char *file, const struct nam
     cells[FAILED] = table_count(n->failed);
     cells[STATUS] = table_number(n->failed > 0, n->status);
     cells[CACHED] = table_count(n->cached);
-    cells[P50] = table_number(n->took.n > 0, etl_spans_share(&n->took, 50));
+    cells[P50] = etl_spans_share(&n->took, 50);
     cells[LONGEST] = table_number(n->took.n > 0, n->took.max_ns);
     cells[RESULTS] = table_string(str_make(n->results));
     return table_row(sheet, cells);

@@ -3,7 +3,8 @@
  * parsed (2, by the object, joined on the thread that received it), delivered to a queue (3),
  * answered by a program (4, 8: status, and whose), sent (10 to 14), or served from the cache (16).
  * The time to deliver is 1 to 3, the time to answer 1 to the last of sending.
- * Bounds: REQUESTS_MAX open ones, URLS_MAX kinds of request; over them they are counted. */
+ * Bounds: REQUESTS_MAX open ones, URLS_MAX kinds of request, and TEXTS_MAX bytes of these;
+ * over them they are counted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@
 
 #define REQUESTS_MAX 16384
 #define URLS_MAX     16384
-#define TEXTS_MAX    ((size_t)6 << 20)
+#define TEXTS_MAX    ((size_t)8 << 20)
 #define STATUS_MAX   6
 
 enum {
@@ -367,10 +368,10 @@ static enum err put_url(struct table *sheet, const char *file, const struct url 
     cells[VERB] = table_string(str_make(u->verb));
     cells[N] = table_count(u->n);
     cells[STATUS] = table_string((struct str){(const char *)status->p, status->n});
-    cells[DELIVER_50] = table_number(u->to_deliver.n > 0, etl_spans_share(&u->to_deliver, 50));
-    cells[DELIVER_99] = table_number(u->to_deliver.n > 0, etl_spans_share(&u->to_deliver, 99));
-    cells[ANSWER_50] = table_number(u->to_answer.n > 0, etl_spans_share(&u->to_answer, 50));
-    cells[ANSWER_99] = table_number(u->to_answer.n > 0, etl_spans_share(&u->to_answer, 99));
+    cells[DELIVER_50] = etl_spans_share(&u->to_deliver, 50);
+    cells[DELIVER_99] = etl_spans_share(&u->to_deliver, 99);
+    cells[ANSWER_50] = etl_spans_share(&u->to_answer, 50);
+    cells[ANSWER_99] = etl_spans_share(&u->to_answer, 99);
     cells[ANSWER_MAX] = table_number(u->to_answer.n > 0, u->to_answer.max_ns);
     cells[QUEUE] = table_string(str_make(u->queue));
     cells[PID] = table_number(u->pid > 0, u->pid);

@@ -281,8 +281,8 @@ static enum err put_one(struct table *sheet, const char *file, const struct row 
     cells[CALLS] = table_count(r->calls);
     cells[FAILED] = table_count(r->failed);
     cells[STATUS] = table_number(r->failed > 0, r->status);
-    cells[P50] = table_number(r->took.n > 0, etl_spans_share(&r->took, 50));
-    cells[P99] = table_number(r->took.n > 0, etl_spans_share(&r->took, 99));
+    cells[P50] = etl_spans_share(&r->took, 50);
+    cells[P99] = etl_spans_share(&r->took, 99);
     cells[LONGEST] = table_number(r->took.n > 0, r->took.max_ns);
     cells[PROTOCOL] = table_number(true, r->protocol);
     cells[ENDPOINT_] = table_string(str_make(r->endpoint));

@@ -5,7 +5,9 @@
 
 #include <stdint.h>
 
-#define ETL_SPANS_CLASSES 96 /* the last one begins at 4.6 hours */
+#include "common/text/table.h"
+
+#define ETL_SPANS_CLASSES 140 /* the last one begins at 8 hours and has no end */
 
 struct etl_spans {
     uint32_t classes[ETL_SPANS_CLASSES];
@@ -15,7 +17,7 @@ struct etl_spans {
 
 void etl_spans_add(struct etl_spans *s, int64_t ns);
 
-/* The upper end of the class that so many percent do not exceed; 0: there are none. */
-int64_t etl_spans_share(const struct etl_spans *s, unsigned percent);
+/* The upper end of the class that so many percent do not exceed; absent: there are none. */
+struct table_cell etl_spans_share(const struct etl_spans *s, unsigned percent);
 
 #endif
