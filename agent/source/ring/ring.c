@@ -542,16 +542,18 @@ enum err ring_put(struct ring *r, const struct raw_event *raw)
 
 void ring_lost(struct ring *r, const struct event *ev)
 {
-    struct ring_mark loss = {.wall_ns = ev->wall_ns,
-                             .mono_ns = ev->mono_ns,
-                             .events = ev->u.lost.events,
-                             .buffers = ev->u.lost.buffers,
-                             .cpu = ev->cpu,
-                             .all_cpus = ev->u.lost.all_cpus};
+    struct ring_mark loss;
 
-    if (ev->kind == EV_LOST && !atomic_load_explicit(&r->closed, memory_order_relaxed)) {
-        ring_note_loss(r, &loss);
+    if (ev->kind != EV_LOST || atomic_load_explicit(&r->closed, memory_order_relaxed)) {
+        return;
     }
+    loss = (struct ring_mark){.wall_ns = ev->wall_ns,
+                              .mono_ns = ev->mono_ns,
+                              .events = ev->u.lost.events,
+                              .buffers = ev->u.lost.buffers,
+                              .cpu = ev->cpu,
+                              .all_cpus = ev->u.lost.all_cpus};
+    ring_note_loss(r, &loss);
 }
 
 void ring_advance(struct ring *r, int64_t wall_ns, int64_t mono_ns)

@@ -96,6 +96,28 @@ static const struct figure {
     {"net_bytes_by_pid", "udp_recv", COUNTERS_UDP_RECV},
 };
 
+/* The figures are of the kernel's classic records. What events of the provider Kernel-Network add, by
+ * expected/manifest-tx-KernelNetwork.json; e2e_etl compares them process by process. */
+static const struct {
+    const char *name, *key;
+    uint64_t all;
+} of_manifests[] = {
+    {"tx-KernelNetwork", "tcp_send", 68651},
+    {"tx-KernelNetwork", "tcp_recv", 15324168},
+    {"tx-KernelNetwork", "udp_send", 2912},
+    {"tx-KernelNetwork", "udp_recv", 9792},
+};
+
+static uint64_t of_manifest(const char *name, const char *key)
+{
+    for (size_t i = 0; i < COUNT_OF(of_manifests); i++) {
+        if (strcmp(of_manifests[i].name, name) == 0 && strcmp(of_manifests[i].key, key) == 0) {
+            return of_manifests[i].all;
+        }
+    }
+    return 0;
+}
+
 static size_t n_compared;
 
 static void compare(const struct reader *r, const char *name, const json_t *figures,
@@ -118,6 +140,7 @@ static void compare(const struct reader *r, const char *name, const json_t *figu
         all += want;
         n_compared++;
     }
+    all += of_manifest(name, f->key);
     if (of_all(r, f->id) != all) {
         fail_msg("%s: %s in all %llu, expected %llu", name, f->key,
                  (unsigned long long)of_all(r, f->id), (unsigned long long)all);
