@@ -46,7 +46,7 @@ static const char *text_keep(struct etl_dns *d, struct str text)
     char *p = arena_alloc(&d->texts, text.n + 1);
 
     if (p) {
-        memcpy(p, text.p, text.n);
+        memcpy(p, text.p ? text.p : "", text.n);
         p[text.n] = '\0';
     }
     return p;

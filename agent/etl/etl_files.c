@@ -126,7 +126,7 @@ static void file_name(struct etl_files *f, uint64_t object, struct str name, boo
         f->names_dropped++;
         return;
     }
-    memcpy(p, name.p, name.n);
+    memcpy(p, name.p ? name.p : "", name.n);
     p[name.n] = '\0';
     file->name = p;
 }

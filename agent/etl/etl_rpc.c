@@ -93,7 +93,8 @@ static uint32_t row_of(struct etl_rpc *c, uint32_t pid, bool server)
     r = &c->all[c->n++];
     memset(r, 0, sizeof *r);
     memcpy(r->interface, guid->text.p, 16);
-    memcpy(r->endpoint, endpoint.p, endpoint.n < ENDPOINT - 1 ? endpoint.n : ENDPOINT - 1);
+    memcpy(r->endpoint, endpoint.p ? endpoint.p : "",
+           endpoint.n < ENDPOINT - 1 ? endpoint.n : ENDPOINT - 1);
     r->procedure = procedure;
     r->protocol = (uint32_t)etl_fields_uint(&c->fields, "Protocol", 0);
     r->pid = pid;
