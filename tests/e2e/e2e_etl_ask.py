@@ -59,11 +59,8 @@ def http():
         elif r["id"] == 3:
             by_id[f["RequestId"]] = parsed[f["RequestObj"]]
             urls[by_id[f["RequestId"]]] += 1
-            waits[by_id[f["RequestId"]]].append(us - begun[f["RequestId"]])
         elif r["id"] in (4, 8):
             status[by_id[f["RequestId"]], f["StatusCode"]] += 1
-        elif 10 <= r["id"] <= 15:
-            answers[by_id[f["RequestId"]], f["RequestId"]] = us - begun[f["RequestId"]]
     found = rows("http", path)
     for request, url in by_id.items():
         for times, number in zip(took[url], (3, 10)):
