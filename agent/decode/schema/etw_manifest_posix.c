@@ -116,6 +116,9 @@ static size_t document_read(void *ctx, void *p, size_t n)
     struct document *d = ctx;
 
     n = n < d->n ? n : d->n;
+    if (n == 0) {
+        return 0;
+    }
     memcpy(p, d->p, n);
     d->p += n;
     d->n -= n;
