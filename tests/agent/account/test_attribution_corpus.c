@@ -96,8 +96,8 @@ static const struct figure {
     {"net_bytes_by_pid", "udp_recv", COUNTERS_UDP_RECV},
 };
 
-/* The figures are of the kernel's classic records. What events of the provider Kernel-Network add, by
- * expected/manifest-tx-KernelNetwork.json; e2e_etl compares them process by process. */
+/* The figures are of the kernel's classic records. What events of the provider Kernel-Network add,
+ * by expected/manifest-tx-KernelNetwork.json; e2e_etl compares them process by process. */
 static const struct {
     const char *name, *key;
     uint64_t all;
