@@ -351,6 +351,26 @@ static enum err db_settings(struct db *d, const struct db_format *format)
     return db_run(d, format->settings);
 }
 
+/* Tables and version change together, or neither does. */
+static enum err db_upgrade(struct db *d, const struct db_format *format, uint32_t version)
+{
+    char text[64];
+    enum err e = db_run(d, "BEGIN IMMEDIATE");
+
+    if (e) {
+        return e;
+    }
+    for (uint32_t v = version; !e && v < format->version; v++) {
+        e = db_run(d, format->steps[v]);
+    }
+    (void)sqlite3_snprintf(sizeof text, text, "PRAGMA user_version = %u; COMMIT;", format->version);
+    e = e ? e : db_run(d, text);
+    if (e) {
+        err_ignore(db_run(d, "ROLLBACK"));
+    }
+    return e;
+}
+
 static enum err db_check_format(struct db *d, const struct db_format *format)
 {
     int64_t app = 0, version = 0;
@@ -365,6 +385,7 @@ static enum err db_check_format(struct db *d, const struct db_format *format)
     return app != format->app_id        ? ERR_CORRUPT
            : version == format->version ? ERR_OK
            : version > format->version  ? ERR_VERSION
+           : format->steps              ? db_upgrade(d, format, (uint32_t)version)
                                         : ERR_CORRUPT;
 }
 
@@ -393,11 +414,12 @@ static enum err db_create(struct db *d, const struct db_format *format)
 
     (void)sqlite3_snprintf(sizeof version, version,
                            "PRAGMA application_id = %u; PRAGMA user_version = %u; COMMIT;",
-                           format->app_id, format->version);
+                           format->app_id, format->steps ? 0 : format->version);
     if (!e) {
         e = db_run(d, format->schema);
     }
-    return e ? e : db_run(d, version);
+    e = e ? e : db_run(d, version);
+    return !e && format->steps ? db_upgrade(d, format, 0) : e;
 }
 
 enum err db_make(struct db *out, const char *path, const struct fio *fio,

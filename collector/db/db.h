@@ -41,6 +41,8 @@ NODISCARD enum err db_file_check(const struct fio *fio, const char *path, uint8_
 struct db_format {
     uint32_t app_id, version;
     const char *schema;            /* makes the tables; one transaction */
+    const char *const *steps;      /* NULL, or `version` of them, in place of a schema: steps[v]
+                                      turns version v into v + 1, in one transaction */
     const char *settings;          /* pragmas of every connection */
     const char *const *statements; /* prepared when it is opened */
     size_t n_statements;
