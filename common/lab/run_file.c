@@ -566,6 +566,11 @@ static bool run_file_check(const struct run_file *f)
 {
     const struct run_head *h = &f->head;
 
+    if (f->n_hosts > RUN_FILE_HOSTS_MAX || f->n_columns > METRIC_COLS ||
+        f->n_rows > RUN_FILE_ROWS_MAX || f->n_lives > RUN_FILE_LIVES_MAX ||
+        f->n_crashes > RUN_FILE_ENDED_MAX) {
+        return false;
+    }
     if (!is_name(h->name) || h->begin_ns < 0 || h->begin_ns > h->end_ns || h->peak_step_ns < 0) {
         return false;
     }

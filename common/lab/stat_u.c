@@ -6,14 +6,14 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/lab/stat_misc.h"
+#include "common/lab/stat.h"
 
 /* The null distribution of a stratum of N values, n of them b's, with tie groups of t1, t2, ...
  * values from the least up. Groups are placed one by one; a state is how many b's have been placed
- * and twice the U they make so far. Of the next group c may be b's, in C(t, c) ways: each of them is
- * above all a's placed before (2 each) and level with the t - c a's of its group (1 each). Counts
- * are doubles: they are exact to 2^53 and relative beyond. Strata are independent, so their sum has
- * the convolution of their distributions. Everything is in half steps of U, whole numbers then. */
+ * and twice the U they make so far. Of the next group c may be b's, in C(t, c) ways: each is above
+ * all a's placed before (2 each) and level with the t - c a's of its group (1 each). Counts are
+ * doubles: exact to 2^53, relative beyond. Strata are independent, so their sum has the convolution
+ * of their distributions. Everything is in half steps of U, which are whole numbers. */
 
 /* What may be where: probabilities of 0 .. top half steps. */
 struct dist {

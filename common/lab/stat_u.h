@@ -3,10 +3,10 @@
  *
  * A stratum holds values that could change places if a and b did not differ: runs on one host, for
  * example. U is the number of pairs of a stratum in which b is above a, ties one half, summed.
- * Under the null each choice of which values are b's is as likely as any other; ties are part of it.
- * The effect is the median of all differences b - a within strata (Hodges and Lehmann), and the
- * interval holds every shift that the test would not reject: without ties it excludes 0 exactly when
- * p <= alpha. Threads: any; no state. */
+ * Under the null each choice of which values are b's is as likely as any other; ties are part of
+ * it. The effect is the median of all differences b - a within strata (Hodges and Lehmann), and the
+ * interval holds every shift that the test would not reject: without ties it excludes 0 exactly
+ * when p <= alpha. Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_LAB_STAT_U_H
 #define PROCFLEET_COMMON_LAB_STAT_U_H
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/lab/stat_misc.h"
+#include "common/lab/stat.h"
 #include "tests/support/draw.h"
 #include "tests/support/t.h"
 

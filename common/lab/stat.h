@@ -1,8 +1,8 @@
 /* Small statistics that ask nothing of how values are distributed: order statistics, robust spread
  * and slope, corrections for many tests; and the normal distribution. Values must be finite.
  * Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_LAB_STAT_MISC_H
-#define PROCFLEET_COMMON_LAB_STAT_MISC_H
+#ifndef PROCFLEET_COMMON_LAB_STAT_H
+#define PROCFLEET_COMMON_LAB_STAT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,9 +12,8 @@
 void stat_sort(double *values, size_t n);           /* ascending */
 double stat_median(const double *sorted, size_t n); /* NAN of none */
 
-/* The interval of order statistics that holds the median with at least this confidence, whatever the
- * distribution: up to 1,000 values, the inner ones beyond. False: too few; low and high are infinite
- * then. */
+/* The interval of order statistics that holds the median with at least this confidence, whatever
+ * the distribution; above 1,000 values about so. False: too few; low and high are infinite then. */
 bool stat_median_interval(double *low, double *high, const double *sorted, size_t n,
                           double confidence);
 

@@ -1,4 +1,4 @@
-#include "common/lab/stat_misc.h"
+#include "common/lab/stat.h"
 
 #include <assert.h>
 #include <math.h>
