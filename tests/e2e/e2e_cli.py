@@ -129,12 +129,19 @@ def views(fleet):
     check("long ago nothing lived", fleet.ask("tree", "--at", "2020-01-01T00:00:00Z", expect=5), [])
     host = fleet.wait_for("some seconds of data", lambda: [h for h in fleet.hosts().values()
                                                            if h["last_time"] - h["first_time"] > 3 * 10**9])[0]
-    until = host["last_time"] // 10**9  # what came till then does not change any more
+    until = host["last_time"] // 10**9
     window = ["--until", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)), "--by", "thread_count", "-n", "4096"]
-    total = fleet.ask("top", "--group-by", "host", *window, expect=None)
+
+    def by(what):
+        return fleet.ask("top", "--group-by", what, *window, expect=None)
+
+    def unchanged():  # a process's end may be reported after the window's last sample: then the sums are asked for again
+        total = by("host")
+        grouped = {what: by(what) for what in ("image", "user")}
+        return (total, grouped) if by("host") == total else None
+    total, grouped = fleet.wait_for("sums that no late end changes", unchanged)
     check("one host", [r["host"] for r in total], ["live"])
-    for what in ("image", "user"):
-        rows = fleet.ask("top", "--group-by", what, *window, expect=None)
+    for what, rows in grouped.items():
         ensure("%ss are those of one host" % what, all(r["hosts"] == 1 for r in rows))
         check("threads of all %ss" % what, sum(r["thread_count"] for r in rows), total[0]["thread_count"])
     trees = fleet.ask("top", "--group-by", "tree", "--include-exited", "-n", "4096", expect=None)
