@@ -8,9 +8,9 @@
 #ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_H
 #define PROCFLEET_AGENT_DECODE_DESCRIBE_H
 
-#include "agent/decode/value.h"
 #include "agent/source/source.h"
 #include "common/base/err.h"
+#include "common/model/value.h"
 
 struct describe;
 struct schema;

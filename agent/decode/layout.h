@@ -7,9 +7,9 @@
 #define PROCFLEET_AGENT_DECODE_LAYOUT_H
 
 #include "agent/decode/decode_text.h"
-#include "agent/decode/value.h"
 #include "agent/source/source.h"
 #include "common/base/err.h"
+#include "common/model/value.h"
 
 enum layout_type {
     LAYOUT_U8,

@@ -5,12 +5,12 @@
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
 #include "agent/etl/etl_range.h"
-#include "agent/etl/etl_value_text.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/plural.h"
 #include "common/os/uuid.h"
 #include "common/text/humanize.h"
+#include "common/text/value_text.h"
 
 /* -- which records are shown: by provider, event, process, thread and time -- */
 
@@ -293,7 +293,7 @@ static void text_name(struct etl_events *s, const struct raw_event *raw, const s
 
     buf_put_str(&s->line, "  ");
     humanize_text(&s->line,
-                  is->provider.n ? is->provider : str_make(etl_kinds_guid(guid, raw->guid)));
+                  is->provider.n ? is->provider : str_make(value_text_guid(guid, raw->guid)));
     buf_reset(&s->hex);
     etl_kinds_title(&s->hex, is);
     if (s->hex.n) {
@@ -313,7 +313,7 @@ static void text_payload(struct buf *b, const struct raw_event *raw)
 
     if (n) {
         buf_put_str(b, "payload=");
-        etl_value_text_hex(b, raw->payload, n);
+        value_text_hex(b, raw->payload, n);
         if (n < raw->payload_n) {
             buf_printf(b, "... (%zu bytes)", raw->payload_n);
         }
@@ -331,7 +331,7 @@ static void text_rest(struct buf *b, const struct raw_event *raw, const struct d
         return;
     }
     buf_put_str(b, " _rest=0x");
-    etl_value_text_hex(b, raw->payload + raw->payload_n - is->left, n);
+    value_text_hex(b, raw->payload + raw->payload_n - is->left, n);
     if (n < is->left) {
         buf_printf(b, "... (%zu bytes)", is->left);
     }
@@ -340,7 +340,7 @@ static void text_rest(struct buf *b, const struct raw_event *raw, const struct d
 static void print_text(struct etl_events *s, const struct etl_walk_record *r, struct described *is)
 {
     struct value_people people;
-    struct value_sink sink = etl_value_text_people(&people, &s->line);
+    struct value_sink sink = value_text_people(&people, &s->line);
     enum err e;
 
     buf_reset(&s->line);
@@ -402,7 +402,7 @@ static void json_head(struct etl_events *s, const struct etl_walk_record *r,
     }
     json_text(j, "process", process_name(s, pid));
     json_text(j, "provider", is->provider);
-    jsonw_text(j, "guid", str_make(etl_kinds_guid(guid, raw->guid)));
+    jsonw_text(j, "guid", str_make(value_text_guid(guid, raw->guid)));
     jsonw_text(j, "kind", str_make(etl_kinds_form(raw->form)));
     if (numbered(raw)) {
         jsonw_uint(j, "id", raw->id);
@@ -419,7 +419,7 @@ static void json_rest(struct etl_events *s, const struct raw_event *raw, const s
 {
     if (is->by == DESCRIBE_FILE || is->by == DESCRIBE_TABLE) {
         buf_reset(&s->hex);
-        etl_value_text_hex(&s->hex, raw->payload + raw->payload_n - is->left, is->left);
+        value_text_hex(&s->hex, raw->payload + raw->payload_n - is->left, is->left);
         jsonw_text(&s->json, "_rest", str_make(buf_cstr(&s->hex)));
     }
 }
@@ -433,7 +433,7 @@ static void print_json(struct etl_events *s, const struct etl_walk_record *r, st
     json_head(s, r, is);
     if (is->by != DESCRIBE_NOTHING) {
         struct value_json names;
-        struct value_sink sink = etl_value_text_json(&names, j);
+        struct value_sink sink = value_text_json(&names, j);
 
         jsonw_object(j, "fields");
         e = describe_values(s->walk->describe, r->raw, &sink, is);
@@ -447,7 +447,7 @@ static void print_json(struct etl_events *s, const struct etl_walk_record *r, st
     }
     if (e) {
         buf_reset(&s->hex);
-        etl_value_text_hex(&s->hex, r->raw->payload, r->raw->payload_n);
+        value_text_hex(&s->hex, r->raw->payload, r->raw->payload_n);
         jsonw_text(j, "payload", str_make(buf_cstr(&s->hex)));
     }
     jsonw_end(j);
@@ -462,7 +462,7 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
 {
     const struct raw_event *raw = r->raw;
     struct value_people people;
-    struct value_sink sink = etl_value_text_people(&people, &s->line);
+    struct value_sink sink = value_text_people(&people, &s->line);
     char time[CLK_TEXT], ms[JSONW_MS_TEXT], guid[UUID_TEXT];
     uint32_t pid = filter_pid(r), tid = filter_tid(r);
     struct table_cell cells[COLUMNS];
@@ -473,7 +473,7 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
         if (s->line.bad) {
             buf_reset(&s->line);
         }
-        etl_value_text_hex(&s->hex, raw->payload, raw->payload_n);
+        value_text_hex(&s->hex, raw->payload, raw->payload_n);
     }
     cells[FILE_NAME] = table_string(str_make(s->name));
     cells[TIME] = table_string(str_make(clk_format_utc(time, sizeof time, raw->wall_ns, 9)));
@@ -484,7 +484,7 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
     cells[TID] = table_number(tid != EVENT_NO_ID, tid);
     cells[PROCESS] = table_string(process_name(s, pid));
     cells[PROVIDER] = table_string(is->provider);
-    cells[GUID] = table_string(str_make(etl_kinds_guid(guid, raw->guid)));
+    cells[GUID] = table_string(str_make(value_text_guid(guid, raw->guid)));
     cells[KIND] = table_string(str_make(etl_kinds_form(raw->form)));
     cells[ID] = table_number(numbered(raw), raw->id);
     cells[OPCODE] = table_number(true, raw->opcode);

@@ -489,7 +489,7 @@ static enum err put_providers(struct jsonw *j, const struct etl_figures *f)
     }
     jsonw_object(j, "by_provider");
     for (size_t i = 0; i < n; i++) {
-        jsonw_uint(j, etl_kinds_guid(guid, all[i]->guid), all[i]->count);
+        jsonw_uint(j, value_text_guid(guid, all[i]->guid), all[i]->count);
     }
     jsonw_end(j);
     mem_free(all);
@@ -511,7 +511,7 @@ static enum err put_events(struct jsonw *j, const struct etl_figures *f)
         const struct etl_kinds_event *k = all[i];
 
         jsonw_object(j, NULL);
-        jsonw_text(j, "provider", str_make(etl_kinds_guid(guid, k->guid)));
+        jsonw_text(j, "provider", str_make(value_text_guid(guid, k->guid)));
         jsonw_uint(j, "id", k->id);
         jsonw_uint(j, "opcode", k->opcode);
         jsonw_uint(j, "version", k->version);

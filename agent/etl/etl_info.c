@@ -161,7 +161,7 @@ static enum err print_providers(const struct etl_job *job, const struct etl_info
         for (size_t k = 0; k < n && !e; k++) {
             const struct table_cell cells[] = {
                 table_number(true, (int64_t)all[k]->count),
-                table_string(str_make(etl_kinds_guid(guid, all[k]->guid))),
+                table_string(str_make(value_text_guid(guid, all[k]->guid))),
                 table_string(str_make(all[k]->name))};
 
             e = table_row(sheet, cells);
@@ -212,7 +212,7 @@ static enum err put_providers(struct jsonw *j, const struct etl_info *i)
     jsonw_array(j, "providers");
     for (size_t k = 0; k < n; k++) {
         jsonw_object(j, NULL);
-        jsonw_text(j, "guid", str_make(etl_kinds_guid(guid, all[k]->guid)));
+        jsonw_text(j, "guid", str_make(value_text_guid(guid, all[k]->guid)));
         if (all[k]->name[0]) {
             jsonw_text(j, "name", str_make(all[k]->name));
         }

@@ -265,7 +265,7 @@ static int by_kind(const void *pa, const void *pb)
     const struct etl_kinds_event *a = *(const struct etl_kinds_event *const *)pa;
     const struct etl_kinds_event *b = *(const struct etl_kinds_event *const *)pb;
     char ta[UUID_TEXT], tb[UUID_TEXT];
-    int order = strcmp(etl_kinds_guid(ta, a->guid), etl_kinds_guid(tb, b->guid));
+    int order = strcmp(value_text_guid(ta, a->guid), value_text_guid(tb, b->guid));
 
     order = order ? order : (int)a->id - (int)b->id;
     order = order ? order : (int)a->opcode - (int)b->opcode;
@@ -291,17 +291,6 @@ enum err etl_kinds_sort_events(const struct etl_kinds *k, const struct etl_kinds
 }
 
 /* -- texts -- */
-
-const char *etl_kinds_guid(char text[UUID_TEXT], const uint8_t guid[16])
-{
-    static const uint8_t from[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    struct uuid u;
-
-    for (size_t i = 0; i < 16; i++) {
-        u.b[i] = guid[from[i]];
-    }
-    return uuid_format(text, &u);
-}
 
 void etl_kinds_title(struct buf *out, const struct described *is)
 {

@@ -8,6 +8,7 @@
 #include "agent/decode/describe.h"
 #include "agent/source/source.h"
 #include "common/base/buf.h"
+#include "common/text/value_text.h"
 
 #define ETL_KINDS_MAX           8192
 #define ETL_KINDS_PROVIDERS_MAX 1024
@@ -70,9 +71,6 @@ NODISCARD enum err etl_kinds_sort_providers(const struct etl_kinds *k,
                                             const struct etl_kinds_provider ***out, size_t *n);
 NODISCARD enum err etl_kinds_sort_events(const struct etl_kinds *k,
                                          const struct etl_kinds_event ***out, size_t *n);
-
-/* GUID as text, from the bytes as stored. */
-const char *etl_kinds_guid(char text[UUID_TEXT], const uint8_t guid[16]);
 
 /* "task/name", without what is empty or said twice. */
 void etl_kinds_title(struct buf *out, const struct described *is);

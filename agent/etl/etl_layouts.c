@@ -188,7 +188,7 @@ static void head_json(struct etl_layouts *l, const struct head *h)
 
     jsonw_object(j, NULL);
     jsonw_text(j, h->manifest ? "provider" : "class", h->class);
-    jsonw_text(j, "guid", str_make(etl_kinds_guid(guid, h->guid)));
+    jsonw_text(j, "guid", str_make(value_text_guid(guid, h->guid)));
     jsonw_uint(j, h->manifest ? "id" : "opcode", h->number);
     jsonw_uint(j, "first_version", h->first);
     if (h->last < VERSIONS - 1) {
@@ -254,7 +254,7 @@ static enum err head_table(struct etl_layouts *l, const struct head *h)
     char guid[UUID_TEXT];
 
     cells[CLASS] = table_string(h->class);
-    cells[GUID] = table_string(str_make(etl_kinds_guid(guid, h->guid)));
+    cells[GUID] = table_string(str_make(value_text_guid(guid, h->guid)));
     cells[NUMBER] = table_number(true, h->number);
     cells[FIRST] = table_number(true, h->first);
     cells[LAST] = table_number(h->last < VERSIONS - 1, h->last);

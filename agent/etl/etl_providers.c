@@ -85,7 +85,8 @@ static void kind_name(struct etl_providers *p, struct kind *k, const struct raw_
 
     describe_name(p->walk->describe, raw, &is);
     k->by = (uint8_t)is.by;
-    copy_text(k->provider, is.provider.n ? is.provider : str_make(etl_kinds_guid(guid, raw->guid)));
+    copy_text(k->provider,
+              is.provider.n ? is.provider : str_make(value_text_guid(guid, raw->guid)));
     buf_init(&title, 4 * MODEL_TEXT_MAX);
     etl_kinds_title(&title, &is);
     copy_text(k->event, (struct str){(const char *)title.p, title.n});
@@ -239,7 +240,7 @@ static bool is_wanted(const struct etl_providers *p, const struct kind *k)
     char guid[UUID_TEXT];
 
     return !p->provider.n || glob_match(p->provider, str_make(k->provider)) ||
-           str_eq(p->provider, str_make(etl_kinds_guid(guid, k->guid)));
+           str_eq(p->provider, str_make(value_text_guid(guid, k->guid)));
 }
 
 static enum err put_all(struct etl_providers *p, struct table *sheet, const char *file)

@@ -277,7 +277,7 @@ static enum err put_one(struct table *sheet, const char *file, const struct row 
     cells[PID] = table_number(r->pid != EVENT_NO_ID, r->pid);
     cells[PROCESS] = table_string(r->owner ? r->owner->info.name : str_make(""));
     cells[SIDE] = table_string(str_make(r->server ? "server" : "client"));
-    cells[INTERFACE] = table_string(str_make(etl_kinds_guid(interface, r->interface)));
+    cells[INTERFACE] = table_string(str_make(value_text_guid(interface, r->interface)));
     cells[PROCEDURE] = table_number(true, r->procedure);
     cells[CALLS] = table_count(r->calls);
     cells[FAILED] = table_count(r->failed);

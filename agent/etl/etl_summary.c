@@ -145,7 +145,7 @@ static void put_provider_names(struct jsonw *j, const struct etl_figures *f)
     jsonw_object(j, "provider_names");
     for (size_t i = 0; i < n; i++) {
         if (p[i].name[0]) {
-            jsonw_text(j, etl_kinds_guid(guid, p[i].guid), str_make(p[i].name));
+            jsonw_text(j, value_text_guid(guid, p[i].guid), str_make(p[i].name));
         }
     }
     jsonw_end(j);
@@ -334,7 +334,7 @@ static enum err print_kinds(const struct etl_summary *s)
             break;
         }
         cells[0] = table_number(true, (int64_t)k->count);
-        cells[1] = table_string(str_make(p->name[0] ? p->name : etl_kinds_guid(guid, p->guid)));
+        cells[1] = table_string(str_make(p->name[0] ? p->name : value_text_guid(guid, p->guid)));
         cells[2] = table_number(k->form != RAW_CLASSIC, k->id);
         cells[3] = table_number(k->form != RAW_MESSAGE, k->opcode);
         cells[4] = table_number(k->form != RAW_MESSAGE, k->version);

@@ -15,7 +15,6 @@
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_fields.h"
 #include "agent/etl/etl_range.h"
-#include "agent/etl/etl_value_text.h"
 #include "agent/source/etw_guid.h"
 #include "common/base/cur.h"
 #include "common/base/hash.h"
@@ -23,6 +22,7 @@
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/os/os.h"
+#include "common/text/value_text.h"
 
 #define CONNECTIONS_MAX 65536
 #define NOBODY          (CONNECTIONS_MAX + 1)
@@ -361,7 +361,7 @@ static void put_end(struct buf *b, const uint8_t *address, uint8_t n, uint16_t p
     if (n == 16) {
         buf_put_u8(b, '[');
     }
-    etl_value_text_address(b, address, n);
+    value_text_address(b, address, n);
     buf_printf(b, "%s:%u", n == 16 ? "]" : "", port);
 }
 

@@ -40,6 +40,17 @@ static const struct ledger_kind kinds[] = {
     {T("decode"), T("unknown"), DROPPED, LEDGER_EVENTS, false, false},
     {T("decode"), T("filtered"), DROPPED, LEDGER_EVENTS, false, false},
     {T("decode"), T("short"), DROPPED, LEDGER_EVENTS, true, false},
+    /* Events of chosen providers. What was refused of them is no loss of anything else, so it makes
+     * no other answer partial: who asks for such events is told. */
+    {T("forward"), T("in"), IN, LEDGER_EVENTS, false, false},
+    {T("forward"), T("out"), OUT, LEDGER_EVENTS, false, false},
+    {T("forward"), T("rate"), DROPPED, LEDGER_EVENTS, false, false},
+    {T("forward"), T("size"), DROPPED, LEDGER_EVENTS, false, false},
+    {T("forward"), T("filtered"), DROPPED, LEDGER_EVENTS, false, false},
+    {T("forward"), T("no_schema"), DROPPED, LEDGER_EVENTS, false, false},
+    {T("forward"), T("undecodable"), DROPPED, LEDGER_EVENTS, false, false},
+    {T("forward"), T("refused"), DROPPED, LEDGER_EVENTS, false, false}, /* by the collector */
+    {T("forward"), T("unknown"), WHY, LEDGER_EVENTS, false, false},
     {T("aggregate"), T("in"), IN, LEDGER_EVENTS, false, false},
     {T("aggregate"), T("out"), OUT, LEDGER_EVENTS, false, false},
     {T("aggregate"), T("no_process"), DROPPED, LEDGER_EVENTS, false, false}, /* of none known */

@@ -77,8 +77,9 @@ enum life_kind {
     LIFE_THREAD_STOP = 4,
     LIFE_IMAGE_LOAD = 5,
     LIFE_IMAGE_UNLOAD = 6,
-    LIFE_LEVEL = 7,  /* the agent collects more or less than before */
-    LIFE_SOURCE = 8, /* its events come from elsewhere, or part of them was lost or refused */
+    LIFE_LEVEL = 7,    /* the agent collects more or less than before */
+    LIFE_SOURCE = 8,   /* its events come from elsewhere, or part of them was lost or refused */
+    LIFE_PROVIDER = 9, /* an event of a chosen provider: type and values say what it is */
 };
 
 /* Those that are asked for when no kinds are named: few, and each of them worth a look. */
@@ -91,14 +92,33 @@ static inline bool life_is_of_host(unsigned kind)
     return kind == LIFE_LEVEL || kind == LIFE_SOURCE;
 }
 
+/* What events of one kind of a provider look like. `keyword` 0: none. */
+struct event_type {
+    uint8_t guid[16]; /* of the provider, bytes as Windows stores them */
+    uint16_t id;      /* classic events: the opcode */
+    uint8_t version, opcode, level;
+    uint64_t keyword;
+    struct str provider, task, name; /* each may be empty */
+    size_t n_fields;
+    const struct str *fields; /* names of the values, in their order */
+};
+
+enum life_values {
+    LIFE_VALUES_CUT = 1 << 0,      /* something of the event had no room */
+    LIFE_VALUES_REDACTED = 1 << 1, /* a value was hidden or left out on its host */
+};
+
 struct life_event {
-    uint8_t kind; /* enum life_kind */
+    uint8_t kind;        /* enum life_kind */
+    uint8_t value_flags; /* LIFE_PROVIDER: enum life_values */
     int64_t wall_ns;
     int64_t mono_ns;
-    uint32_t tid;          /* thread events */
-    struct proc_info info; /* process events: everything known; thread and image events: id and
-                              name; LIFE_LEVEL, LIFE_SOURCE: empty */
+    uint32_t tid;          /* thread and provider events */
+    struct proc_info info; /* process events: everything known; thread, image and provider events:
+                              id and name; LIFE_LEVEL, LIFE_SOURCE: empty */
     struct str text; /* image events: path; LIFE_LEVEL, LIFE_SOURCE: one sentence for people */
+    const struct event_type *type; /* LIFE_PROVIDER; NULL: of whoever tells no types, or another */
+    struct str values;             /* LIFE_PROVIDER: see event_values.h */
 };
 
 /* One process at one tick. values[m] is defined where bit m of mask is set. */

@@ -500,6 +500,7 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
 {
     Procfleet__V1__HostEvent *items = wire_list(&m->events, in->n_events, sizeof *items, a);
     Procfleet__V1__LifeEvent *events = wire_arena_array(a, in->n_events, sizeof *events);
+    struct wire_info_types types = {.max = WIRE_ROWS_MAX};
     enum err e = items && events ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_events; i++) {
@@ -509,10 +510,10 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
         procfleet__v1__host_event__init(&items[i]);
         WIRE_PUT(&items[i], host, in->events[i].host);
         items[i].event = &events[i];
-        e = wire_info_event_put(&events[i], &in->events[i].event, a);
+        e = wire_info_event_put(&events[i], &in->events[i].event, &types, a);
     }
     m->n_events = in->n_events;
-    return e;
+    return e ? e : wire_info_types_put(&m->event_types, &m->n_event_types, &types, a);
 }
 
 static enum err put_notes(Procfleet__V1__Answer *m, const struct wire_answer *in,
@@ -711,14 +712,18 @@ static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer 
                            struct wire_arena *a)
 {
     struct wire_event *items = wire_arena_array(a, m->n_events, sizeof *items);
+    struct wire_info_types types = {.max = WIRE_ROWS_MAX};
     enum err e = items ? ERR_OK : a->bad;
 
+    if (!e) {
+        e = wire_info_types_get(&types, m->event_types, m->n_event_types, a);
+    }
     for (size_t i = 0; !e && i < m->n_events; i++) {
         if (m->events[i]->host >= m->n_hosts) {
             return ERR_CORRUPT;
         }
         items[i].host = m->events[i]->host;
-        e = wire_info_event_get(&items[i].event, m->events[i]->event);
+        e = wire_info_event_get(&items[i].event, m->events[i]->event, &types);
     }
     out->events = items;
     out->n_events = m->n_events;

@@ -311,6 +311,7 @@ static enum err put_infos(Procfleet__V1__Batch *m, const struct batch *b, struct
 static enum err put_events(Procfleet__V1__Batch *m, const struct batch *b, struct wire_arena *a)
 {
     Procfleet__V1__LifeEvent *items = wire_arena_array(a, b->n_events, sizeof *items);
+    struct wire_info_types types = {.max = WIRE_TYPES_MAX};
     enum err e = ERR_OK;
 
     m->events = wire_arena_array(a, b->n_events, sizeof *m->events);
@@ -319,10 +320,10 @@ static enum err put_events(Procfleet__V1__Batch *m, const struct batch *b, struc
     }
     for (size_t i = 0; !e && i < b->n_events; i++) {
         m->events[i] = &items[i];
-        e = wire_info_event_put(&items[i], &b->events[i], a);
+        e = wire_info_event_put(&items[i], &b->events[i], &types, a);
     }
     m->n_events = b->n_events;
-    return e;
+    return e ? e : wire_info_types_put(&m->event_types, &m->n_event_types, &types, a);
 }
 
 static enum err put_ledger(Procfleet__V1__Batch *m, const struct batch *b, struct wire_arena *a)
@@ -401,12 +402,18 @@ static enum err build(Procfleet__V1__Batch *m, Procfleet__V1__Runs *runs, const 
  * it, and everything rounded up. */
 static size_t unpack_bound(const Procfleet__V1__Batch *m, size_t packed_n)
 {
+    size_t fields = 0;
     enum { TEXT = 16, MEMBER = 64 + 8 + 16, INFO = sizeof(Procfleet__V1__ProcInfo) + 4 * TEXT };
 
+    for (size_t i = 0; i < m->n_event_types; i++) {
+        fields += m->event_types[i]->n_fields;
+    }
     return 8192 + packed_n + 16 * m->n_wall_ns + 48 * m->runs->n_pid +
            m->n_columns * (MEMBER + sizeof(Procfleet__V1__Column) + TEXT) +
            m->n_infos * (MEMBER + INFO) +
-           m->n_events * (MEMBER + sizeof(Procfleet__V1__LifeEvent) + INFO + 2 * TEXT) +
+           m->n_events * (MEMBER + sizeof(Procfleet__V1__LifeEvent) + INFO + 3 * TEXT) +
+           m->n_event_types * (MEMBER + sizeof(Procfleet__V1__EventType) + 5 * TEXT) +
+           fields * (MEMBER + sizeof(ProtobufCBinaryData) + TEXT) +
            m->n_ledger * (MEMBER + sizeof(Procfleet__V1__Ledger) + 2 * TEXT);
 }
 
@@ -432,9 +439,10 @@ static enum err compress(struct buf *out, struct wire_encoder *enc)
     return out->bad;
 }
 
-enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const struct batch *b)
+enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out, const struct batch *b)
 {
     Procfleet__V1__Batch m = PROCFLEET__V1__BATCH__INIT;
+    size_t start = out->n;
     Procfleet__V1__Runs runs;
     struct wire_arena a;
     enum err e;
@@ -442,17 +450,23 @@ enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const stru
     wire_arena_init(&a, BUILD_BYTES);
     e = build(&m, &runs, b, enc, &a);
     if (!e) {
-        buf_reset(&enc->raw);
-        e = wire_pack(&enc->raw, &m);
+        e = wire_pack(out, &m);
     }
-    if (!e && unpack_bound(&m, enc->raw.n) > BATCH_UNPACK_MAX) {
+    if (!e && unpack_bound(&m, out->n - start) > BATCH_UNPACK_MAX) {
+        out->n = start;
         e = ERR_FULL;
     }
     wire_arena_fini(&a);
-    if (!e) {
-        e = compress(out, enc);
-    }
     return e;
+}
+
+enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const struct batch *b)
+{
+    enum err e;
+
+    buf_reset(&enc->raw);
+    e = wire_batch_pack(enc, &enc->raw, b);
+    return e ? e : compress(out, enc);
 }
 
 void wire_batch_at_stake(const struct batch *b, uint64_t *rows, uint64_t *events)
@@ -687,10 +701,14 @@ static enum err get_infos(struct batch *b, const Procfleet__V1__Batch *m, struct
 static enum err get_events(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
 {
     struct life_event *events = wire_arena_alloc(a, m->n_events * sizeof *events);
+    struct wire_info_types types = {.max = WIRE_TYPES_MAX};
     enum err e = events ? ERR_OK : a->bad;
 
+    if (!e) {
+        e = wire_info_types_get(&types, m->event_types, m->n_event_types, a);
+    }
     for (size_t i = 0; !e && i < m->n_events; i++) {
-        e = wire_info_event_get(&events[i], m->events[i]);
+        e = wire_info_event_get(&events[i], m->events[i], &types);
     }
     b->events = events;
     b->n_events = m->n_events;
@@ -831,22 +849,15 @@ static size_t values_left_out(const Procfleet__V1__Runs *m, metric_mask metrics)
     return n * sizeof(int64_t);
 }
 
-/* Unpacks and checks; o stays the caller's. */
-static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, metric_mask metrics,
-                            const void *p, size_t n)
+/* Unpacks and checks the message; o stays the caller's. */
+static enum err unpack_into(struct owned_batch *o, metric_mask metrics, const void *raw,
+                            size_t raw_n)
 {
     Procfleet__V1__Batch *m;
-    uint8_t *raw;
-    size_t raw_n;
-    enum err e = decompress(dec->zstd, &raw, &raw_n, p, n);
-
-    if (e) {
-        return e;
-    }
     /* A share of raw_n would bound nothing: padding is compressed away. */
-    e = wire_unpack_within(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n,
-                           BATCH_UNPACK_MAX);
-    mem_free(raw);
+    enum err e = wire_unpack_within(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n,
+                                    BATCH_UNPACK_MAX);
+
     if (!e) {
         e = read_batch(&o->b, m, metrics & batch_columns, &o->arena);
     }
@@ -854,6 +865,52 @@ static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, met
         o->left_out = values_left_out(m->runs, metrics);
     }
     return e;
+}
+
+static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, metric_mask metrics,
+                            const void *p, size_t n)
+{
+    uint8_t *raw;
+    size_t raw_n;
+    enum err e = decompress(dec->zstd, &raw, &raw_n, p, n);
+
+    if (!e) {
+        e = unpack_into(o, metrics, raw, raw_n);
+        mem_free(raw);
+    }
+    return e;
+}
+
+static struct owned_batch *owned_make(void)
+{
+    struct owned_batch *o = mem_zalloc(sizeof *o);
+
+    if (o) {
+        atomic_init(&o->refs, 1);
+        wire_arena_init(&o->arena, 0);
+    }
+    return o;
+}
+
+enum err wire_batch_unpack(struct batch **out, const void *p, size_t n)
+{
+    struct owned_batch *o;
+    enum err e;
+
+    if (n > WIRE_BATCH_RAW_MAX) {
+        return ERR_FULL;
+    }
+    o = owned_make();
+    if (!o) {
+        return ERR_NOMEM;
+    }
+    e = unpack_into(o, METRIC_ALL, p, n);
+    if (e) {
+        wire_batch_free(&o->b);
+        return e;
+    }
+    *out = &o->b;
+    return ERR_OK;
 }
 
 enum err wire_batch_decode_next(struct wire_decoder *dec, struct batch **out, metric_mask metrics,
@@ -865,12 +922,10 @@ enum err wire_batch_decode_next(struct wire_decoder *dec, struct batch **out, me
     if (n > WIRE_BATCH_BYTES_MAX) {
         return ERR_FULL;
     }
-    o = mem_zalloc(sizeof *o);
+    o = owned_make();
     if (!o) {
         return ERR_NOMEM;
     }
-    atomic_init(&o->refs, 1);
-    wire_arena_init(&o->arena, 0);
     e = decode_into(o, dec, metrics, p, n);
     if (e) {
         wire_batch_free(&o->b);

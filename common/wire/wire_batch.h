@@ -16,6 +16,7 @@
 #define WIRE_EVENTS_MAX      65536u
 #define WIRE_VALUES_MAX      (2u << 20) /* of all columns together */
 #define WIRE_LEDGER_MAX      1024u
+#define WIRE_TYPES_MAX       256u /* of events of providers */
 
 /* No machine has more: what says so is taken as unknown. */
 #define WIRE_CPUS_MAX 65536u
@@ -68,7 +69,7 @@ struct batch {
     const struct proc_info
         *infos; /* instances new or changed in this batch, or announced anew at a window's start */
     size_t n_events;
-    const struct life_event *events; /* in time order */
+    const struct life_event *events; /* in time order; of WIRE_TYPES_MAX types */
     size_t n_ledger;
     const struct ledger_row *ledger;
 };
@@ -86,6 +87,13 @@ void wire_batch_encoder_destroy(struct wire_encoder *enc); /* NULL is allowed */
  * as its comments say) */
 NODISCARD enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out,
                                      const struct batch *b);
+
+/* The message alone, not compressed: for whoever compresses many of them. Errors: as
+ * wire_batch_encode, but for WIRE_BATCH_BYTES_MAX */
+NODISCARD enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out,
+                                   const struct batch *b);
+/* As wire_batch_decode. */
+NODISCARD enum err wire_batch_unpack(struct batch **out, const void *p, size_t n);
 
 /* Columns of metrics this build does not know are left out, and their bits cleared.
  * out  owned by the caller, released by wire_batch_free; nothing points into `p`.

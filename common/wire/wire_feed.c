@@ -208,6 +208,15 @@ static enum err put_filter(Procfleet__V1__FeedFilter *m, const struct wire_filte
     WIRE_PUT(m, samples, f->samples);
     WIRE_PUT(m, min_interval_ns, (uint64_t)f->min_interval_ns);
     e = WIRE_PUT_TEXT(m, program, f->program, MODEL_TEXT_MAX, a);
+    if (!e) {
+        e = WIRE_PUT_TEXT(m, provider, f->providers.provider, MODEL_TEXT_MAX, a);
+    }
+    if (!e) {
+        e = WIRE_PUT_TEXT(m, event, f->providers.event, MODEL_TEXT_MAX, a);
+    }
+    if (!e) {
+        e = WIRE_PUT_TEXT(m, where, f->providers.where, WIRE_WHERE_MAX, a);
+    }
     for (size_t i = 0; !e && i < f->n_hosts; i++) {
         protobuf_c_boolean has;
 
@@ -227,7 +236,11 @@ static enum err get_filter(struct wire_filter *f, const Procfleet__V1__FeedFilte
             return ERR_CORRUPT;
         }
     }
-    if (!GET_TEXT(&f->program, m, program, MODEL_TEXT_MAX) || m->min_interval_ns > INT64_MAX) {
+    if (!GET_TEXT(&f->program, m, program, MODEL_TEXT_MAX) ||
+        !GET_TEXT(&f->providers.provider, m, provider, MODEL_TEXT_MAX) ||
+        !GET_TEXT(&f->providers.event, m, event, MODEL_TEXT_MAX) ||
+        !GET_TEXT(&f->providers.where, m, where, WIRE_WHERE_MAX) ||
+        m->min_interval_ns > INT64_MAX) {
         return ERR_CORRUPT;
     }
     f->n_hosts = m->n_hosts;

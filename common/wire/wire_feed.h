@@ -44,6 +44,7 @@ struct wire_filter {
     uint8_t n_metrics;
     uint8_t metrics[WIRE_METRICS_MAX];
     int64_t min_interval_ns;
+    struct wire_events providers; /* with any of it no other events, and no samples */
 };
 
 struct wire_poll {

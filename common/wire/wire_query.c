@@ -29,6 +29,15 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
     if (!e) {
         e = WIRE_PUT_TEXT(m, name, q->name, MODEL_TEXT_MAX, a);
     }
+    if (!e) {
+        e = WIRE_PUT_TEXT(m, provider, q->events.provider, MODEL_TEXT_MAX, a);
+    }
+    if (!e) {
+        e = WIRE_PUT_TEXT(m, event, q->events.event, MODEL_TEXT_MAX, a);
+    }
+    if (!e) {
+        e = WIRE_PUT_TEXT(m, where, q->events.where, WIRE_WHERE_MAX, a);
+    }
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;
     m->cursor.len = q->cursor.n;
@@ -83,8 +92,12 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
 static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryRequest *m)
 {
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
-        !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) || m->last_ns > INT64_MAX ||
-        m->step_ns > INT64_MAX || m->by > UINT8_MAX || m->group_by > UINT8_MAX) {
+        !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) ||
+        !wire_text_get(&q->events.provider, m->has_provider, &m->provider, MODEL_TEXT_MAX) ||
+        !wire_text_get(&q->events.event, m->has_event, &m->event, MODEL_TEXT_MAX) ||
+        !wire_text_get(&q->events.where, m->has_where, &m->where, WIRE_WHERE_MAX) ||
+        m->last_ns > INT64_MAX || m->step_ns > INT64_MAX || m->by > UINT8_MAX ||
+        m->group_by > UINT8_MAX) {
         return ERR_CORRUPT;
     }
     if (m->has_cursor && m->cursor.len > WIRE_CURSOR_MAX) {

@@ -46,6 +46,19 @@ enum wire_group {
     WIRE_GROUP_FLEET /* all together */
 };
 
+/* Which events of providers; with any of it no others. Empty: any. */
+struct wire_events {
+    struct str provider; /* glob on its name, or its GUID */
+    struct str event;    /* its id, or a glob on its name, task or "task/name" */
+    struct str where;    /* expression; values are field.NAME */
+};
+#define WIRE_WHERE_MAX 1024u /* bytes */
+
+static inline bool wire_events_named(const struct wire_events *e)
+{
+    return e->provider.n || e->event.n || e->where.n;
+}
+
 /* One request shape for all methods; members that a method does not use are ignored. Time: [since,
  * until) UTC ns. With last_ns > 0 and since = until = 0, the window is the last `last_ns` up to
  * each host's newest data, so that an ended replay still answers. */
@@ -59,19 +72,20 @@ struct wire_query {
     bool exited; /* Processes: also those that ended inside the window; Top by tree: count them */
     bool has_pid;
     uint32_t pid;
-    uint64_t start;    /* with pid: one instance; 0 = every instance of that pid */
-    struct str name;   /* glob on the image name, empty = all */
-    uint32_t kinds;    /* Events: bit per enum life_kind; 0 = LIFE_KINDS_DEFAULT */
-    int64_t step_ns;   /* History: 0 = every sample */
-    struct str cursor; /* opaque bytes of the previous reply, empty = from the start */
-    bool stages;       /* Coverage: with what every stage counted */
-    uint8_t by;        /* Top: enum wire_by */
-    uint8_t group_by;  /* Top: enum wire_group */
-    bool folded;       /* also of processes too short for the tier that is left, by image name */
-    int64_t at_ns;     /* Tree; 0 = each host's newest data */
-    uint32_t buckets;  /* Series: at most so many; 0 = 60 */
-    bool envelope;     /* Series of processes: least and greatest of gauges, too */
-    uint32_t max;      /* Lifetimes: processes, up to WIRE_LIVES_MAX; 0 = 20,000 */
+    uint64_t start;            /* with pid: one instance; 0 = every instance of that pid */
+    struct str name;           /* glob on the image name, empty = all */
+    uint32_t kinds;            /* Events: bit per enum life_kind; 0 = LIFE_KINDS_DEFAULT */
+    struct wire_events events; /* Events */
+    int64_t step_ns;           /* History: 0 = every sample */
+    struct str cursor;         /* opaque bytes of the previous reply, empty = from the start */
+    bool stages;               /* Coverage: with what every stage counted */
+    uint8_t by;                /* Top: enum wire_by */
+    uint8_t group_by;          /* Top: enum wire_group */
+    bool folded;      /* also of processes too short for the tier that is left, by image name */
+    int64_t at_ns;    /* Tree; 0 = each host's newest data */
+    uint32_t buckets; /* Series: at most so many; 0 = 60 */
+    bool envelope;    /* Series of processes: least and greatest of gauges, too */
+    uint32_t max;     /* Lifetimes: processes, up to WIRE_LIVES_MAX; 0 = 20,000 */
 };
 
 struct wire_host {

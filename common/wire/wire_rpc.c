@@ -100,6 +100,7 @@ enum err wire_rpc_hello_reply_encode(struct buf *out, const struct wire_hello_re
     WIRE_PUT(&m, last_seq, in->last_seq);
     WIRE_PUT(&m, received_ns, in->received_ns);
     WIRE_PUT(&m, replied_ns, in->replied_ns);
+    WIRE_PUT(&m, events, in->events);
     e = PUT_TEXT(&m, version, in, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -126,6 +127,7 @@ enum err wire_rpc_hello_reply_decode(struct wire_hello_reply *out, const void *p
         v.last_seq = m->last_seq;
         v.received_ns = m->received_ns;
         v.replied_ns = m->replied_ns;
+        v.events = m->events != 0;
         *out = v;
     }
     wire_arena_fini(&a);

@@ -36,6 +36,7 @@ struct wire_hello_reply {
     /* Highest sequence stored without a hole before it for this stream, 0 = none. */
     uint64_t last_seq;
     int64_t received_ns, replied_ns; /* collector's clock, UTC */
+    bool events;                     /* it keeps events of providers */
 };
 
 struct wire_push_reply {

@@ -3,7 +3,7 @@
  * numbers of query.proto and telemetry.proto; all else is protobuf-c's. The bytes are those of
  * wire_update_pack (test_wire_update compares the two) unless the answer has fields behind its
  * events, which the feed's have not: those come first here. wire_update_pack is also for updates
- * whose text has to be repaired. */
+ * whose text has to be repaired, and with events of providers, whose types are such a field. */
 #include "common/wire/wire_update.h"
 
 #include <string.h>
@@ -290,7 +290,7 @@ static void put_events(struct buf *out, const struct wire_answer *a)
 
 /* -- updates -- */
 
-/* What is written here is within its bounds, and no text needs mending. */
+/* What is written here is within its bounds, has no types, and no text needs mending. */
 static bool is_plain(const struct wire_answer *a)
 {
     bool plain = a->n_rows <= WIRE_ROWS_MAX && a->n_events <= WIRE_ROWS_MAX;
@@ -301,7 +301,7 @@ static bool is_plain(const struct wire_answer *a)
     for (size_t i = 0; plain && i < a->n_events; i++) {
         const struct life_event *l = &a->events[i].event;
 
-        plain = a->events[i].host < a->n_hosts && info_is_plain(&l->info) &&
+        plain = a->events[i].host < a->n_hosts && !l->type && info_is_plain(&l->info) &&
                 wire_text_ok(l->text.p, l->text.n, MODEL_TEXT_MAX);
     }
     return plain;

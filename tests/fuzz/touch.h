@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "agent/decode/value.h"
+#include "common/model/value.h"
 
 struct touch {
     int depth;

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/decode/value.h"
+#include "common/model/value.h"
 
 #define BASELINE_LINE_MAX   8192
 #define BASELINE_FIELDS_MAX 64

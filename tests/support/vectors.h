@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "agent/decode/value.h"
 #include "agent/source/source.h"
+#include "common/model/value.h"
 
 #define VECTORS_PAYLOAD_MAX 65536
 

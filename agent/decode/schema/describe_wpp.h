@@ -7,9 +7,9 @@
 
 #include "agent/decode/decode_text.h"
 #include "agent/decode/schema/tmf.h"
-#include "agent/decode/value.h"
 #include "agent/source/source.h"
 #include "common/base/buf.h"
+#include "common/model/value.h"
 
 #define WPP_TEXT_MAX ((size_t)128 << 10)
 

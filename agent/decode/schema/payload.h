@@ -8,7 +8,7 @@
 
 #include "agent/decode/decode_text.h"
 #include "agent/decode/schema/schema.h"
-#include "agent/decode/value.h"
+#include "common/model/value.h"
 
 #define PAYLOAD_DEPTH_MAX 16
 #define PAYLOAD_STEPS_MAX 131072

@@ -4,9 +4,9 @@
 
 #include <inttypes.h>
 
-#include "agent/decode/value.h"
 #include "common/base/buf.h"
 #include "common/base/clk.h"
+#include "common/model/value.h"
 #include "tests/support/t.h"
 
 struct values {

@@ -1,16 +1,26 @@
-#include "agent/etl/etl_value_text.h"
+#include "common/text/value_text.h"
 
 #include <float.h>
 #include <stdio.h>
 
-#include "agent/etl/etl_kinds.h"
 #include "common/base/clk.h"
 #include "common/text/humanize.h"
 
 #define SMALL          512 /* bytes of everything but texts and bytes */
 #define NAME_MAX_BYTES 128 /* of a name that had to be changed; cut */
 
-void etl_value_text_hex(struct buf *out, const uint8_t *p, size_t n)
+const char *value_text_guid(char text[UUID_TEXT], const uint8_t guid[16])
+{
+    static const uint8_t from[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    struct uuid u;
+
+    for (size_t i = 0; i < 16; i++) {
+        u.b[i] = guid[from[i]];
+    }
+    return uuid_format(text, &u);
+}
+
+void value_text_hex(struct buf *out, const uint8_t *p, size_t n)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -47,14 +57,14 @@ static void put_ip6(struct buf *out, const uint8_t *p)
     }
 }
 
-void etl_value_text_address(struct buf *out, const uint8_t *p, size_t n)
+void value_text_address(struct buf *out, const uint8_t *p, size_t n)
 {
     if (n == 4) {
         buf_printf(out, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
     } else if (n == 16) {
         put_ip6(out, p);
     } else {
-        etl_value_text_hex(out, p, n);
+        value_text_hex(out, p, n);
     }
 }
 
@@ -83,13 +93,13 @@ static void put_plain(struct buf *out, const struct value *v)
         buf_put_str(out, clk_format_utc(text, sizeof text, v->v.i, 9));
         break;
     case VALUE_GUID:
-        buf_put_str(out, etl_kinds_guid(text, v->v.bytes.p));
+        buf_put_str(out, value_text_guid(text, v->v.bytes.p));
         break;
     case VALUE_ADDRESS:
-        etl_value_text_address(out, v->v.bytes.p, v->v.bytes.n);
+        value_text_address(out, v->v.bytes.p, v->v.bytes.n);
         break;
     default:
-        etl_value_text_hex(out, v->v.bytes.p, v->v.bytes.n);
+        value_text_hex(out, v->v.bytes.p, v->v.bytes.n);
         break;
     }
 }
@@ -148,7 +158,7 @@ static void people_end(void *ctx)
     p->first = false;
 }
 
-struct value_sink etl_value_text_people(struct value_people *p, struct buf *out)
+struct value_sink value_text_people(struct value_people *p, struct buf *out)
 {
     struct value_sink s = {p, people_value, people_begin, people_end};
 
@@ -258,7 +268,7 @@ static void json_end(void *ctx)
     }
 }
 
-struct value_sink etl_value_text_json(struct value_json *j, struct jsonw *out)
+struct value_sink value_text_json(struct value_json *j, struct jsonw *out)
 {
     struct value_sink s = {j, json_value, json_begin, json_end};
 

@@ -1,4 +1,4 @@
-#include "agent/etl/etl_value_text.h"
+#include "common/text/value_text.h"
 
 #include <math.h>
 
@@ -56,7 +56,7 @@ static void every_kind_of_value_is_written(void **state)
     buf_init(&b, 1 << 16);
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct value_people people;
-        struct value_sink sink = etl_value_text_people(&people, &b);
+        struct value_sink sink = value_text_people(&people, &b);
         struct value_json names;
         struct jsonw j;
 
@@ -66,7 +66,7 @@ static void every_kind_of_value_is_written(void **state)
 
         buf_reset(&b);
         jsonw_init_buf(&j, &b);
-        sink = etl_value_text_json(&names, &j);
+        sink = value_text_json(&names, &j);
         jsonw_object(&j, NULL);
         sink.value(sink.ctx, &table[i].v);
         jsonw_end(&j);
@@ -100,12 +100,12 @@ static void structs_and_arrays_are_enclosed(void **state)
     struct buf b;
 
     buf_init(&b, 1 << 16);
-    sink = etl_value_text_people(&people, &b);
+    sink = value_text_people(&people, &b);
     give_nested(&sink);
     assert_string_equal(buf_cstr(&b), "v=0 list=[1 {v=0 v=0}] v=0");
     buf_reset(&b);
     jsonw_init_buf(&j, &b);
-    sink = etl_value_text_json(&names, &j);
+    sink = value_text_json(&names, &j);
     jsonw_object(&j, NULL);
     give_nested(&sink);
     jsonw_end(&j);

@@ -1,8 +1,8 @@
 /* Named values of an event, one at a time, in the order of its payload: what layouts and schemas
  * give to whoever prints, filters or compares. Text and bytes are borrowed for the duration of the
  * call. Threads: any. */
-#ifndef PROCFLEET_AGENT_DECODE_VALUE_H
-#define PROCFLEET_AGENT_DECODE_VALUE_H
+#ifndef PROCFLEET_COMMON_MODEL_VALUE_H
+#define PROCFLEET_COMMON_MODEL_VALUE_H
 
 #include "common/model/model.h"
 
