@@ -19,6 +19,7 @@
     X(http)             \
     X(dns)              \
     X(rpc)              \
+    X(pcap)             \
     X(files)            \
     X(modules)          \
     X(providers)        \

@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "agent/etl/etl_commands.h"
-#include "agent/etl/etl_fields.h"
+#include "agent/etl/etl_ends.h"
 #include "agent/etl/etl_range.h"
 #include "agent/source/etw_guid.h"
-#include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/map.h"
 #include "common/base/mem.h"
@@ -26,22 +25,13 @@
 
 #define CONNECTIONS_MAX 65536
 #define NOBODY          (CONNECTIONS_MAX + 1)
-#define V6_FROM         26
 
 enum { SENT = 10, RECEIVED, CONNECTED, DISCONNECTED, AGAIN, ACCEPTED, RECONNECTED, FAILED, COPIED };
 enum opened { OPENED_BEFORE, OPENED_CONNECT, OPENED_ACCEPT };
 enum ended { ENDED_NOT, ENDED_DISCONNECT, ENDED_ABORT, ENDED_SHUTDOWN };
 
-struct ends { /* compared and hashed as bytes: no padding */
-    uint32_t pid;
-    uint16_t remote_port, local_port;
-    uint8_t n; /* 4 or 16 */
-    uint8_t remote[16], local[16];
-    uint8_t zero[3];
-};
-
 struct connection {
-    struct ends ends;
+    struct etl_ends ends;
     const struct instance *owner;
     uint8_t opened, ended;
     int64_t opened_ns, ended_ns; /* UTC */
@@ -64,13 +54,13 @@ struct etl_tcp {
 
 /* -- the table -- */
 
-static uint64_t ends_hash(const struct etl_tcp *t, const struct ends *e)
+static uint64_t ends_hash(const struct etl_tcp *t, const struct etl_ends *e)
 {
     return hash_bytes(e, sizeof *e, t->seed);
 }
 
 /* The latest connection between these ends. */
-static struct connection *find(struct etl_tcp *t, const struct ends *e)
+static struct connection *find(struct etl_tcp *t, const struct etl_ends *e)
 {
     uint64_t key = ends_hash(t, e), place;
 
@@ -82,7 +72,7 @@ static struct connection *find(struct etl_tcp *t, const struct ends *e)
     return NULL;
 }
 
-static struct connection *begin(struct etl_tcp *t, const struct ends *e)
+static struct connection *begin(struct etl_tcp *t, const struct etl_ends *e)
 {
     uint64_t key = ends_hash(t, e), place;
     struct connection *c;
@@ -104,14 +94,14 @@ static struct connection *begin(struct etl_tcp *t, const struct ends *e)
 }
 
 /* The one that lives between these ends, which began before the recording if it is new. */
-static struct connection *living(struct etl_tcp *t, const struct ends *e)
+static struct connection *living(struct etl_tcp *t, const struct etl_ends *e)
 {
     struct connection *c = find(t, e);
 
     return c && !c->ended ? c : begin(t, e);
 }
 
-static struct connection *open_at(struct etl_tcp *t, const struct ends *e, enum opened how,
+static struct connection *open_at(struct etl_tcp *t, const struct etl_ends *e, enum opened how,
                                   int64_t when)
 {
     struct connection *c = find(t, e);
@@ -136,28 +126,19 @@ static void end_at(struct connection *c, enum ended how, int64_t when)
 
 static void on_kernel(struct etl_tcp *t, const struct raw_event *raw, unsigned op)
 {
-    struct cur c = cur_make(raw->payload, raw->payload_n);
-    struct ends e = {.n = op >= V6_FROM ? 16 : 4};
+    bool v6 = op >= ETL_ENDS_V6_FROM;
     struct connection *to;
-    const uint8_t *remote, *local;
+    struct etl_ends e;
     uint32_t size;
 
-    op -= op >= V6_FROM ? V6_FROM - SENT : 0;
+    op -= v6 ? ETL_ENDS_V6_FROM - SENT : 0;
     if (op == FAILED) {
         t->failed++;
         return;
     }
-    e.pid = cur_u32le(&c);
-    size = cur_u32le(&c);
-    remote = cur_bytes(&c, e.n);
-    local = cur_bytes(&c, e.n);
-    e.remote_port = cur_u16be(&c);
-    e.local_port = cur_u16be(&c);
-    if (c.bad || op > COPIED) {
+    if (!etl_ends_kernel(&e, &size, raw, v6) || op > COPIED) {
         return;
     }
-    memcpy(e.remote, remote, e.n);
-    memcpy(e.local, local, e.n);
     if (op == CONNECTED || op == ACCEPTED || op == RECONNECTED) {
         (void)open_at(t, &e, op == ACCEPTED ? OPENED_ACCEPT : OPENED_CONNECT, raw->wall_ns);
         return;
@@ -173,24 +154,6 @@ static void on_kernel(struct etl_tcp *t, const struct raw_event *raw, unsigned o
 }
 
 /* -- Microsoft-Windows-TCPIP -- */
-
-static bool take_ends(const struct etl_tcp *t, struct ends *e, const char *pid)
-{
-    const struct etl_fields_one *remote = etl_fields_get(&t->fields, "RemoteAddress");
-    const struct etl_fields_one *local = etl_fields_get(&t->fields, "LocalAddress");
-
-    if (!remote || !local || !remote->address.n || local->address.n != remote->address.n) {
-        return false;
-    }
-    memset(e, 0, sizeof *e);
-    e->pid = (uint32_t)etl_fields_uint(&t->fields, pid, EVENT_NO_ID);
-    e->n = remote->address.n;
-    memcpy(e->remote, remote->address.b, e->n);
-    memcpy(e->local, local->address.b, e->n);
-    e->remote_port = remote->address.port;
-    e->local_port = local->address.port;
-    return true;
-}
 
 /* A recording chooses them: as they are, they could all fall into one place of the map. */
 static uint64_t tcb_key(const struct etl_tcp *t, uint64_t tcb)
@@ -256,16 +219,16 @@ static void on_block(struct etl_tcp *t, const struct raw_event *raw, uint64_t tc
 
 static void on_stack(struct etl_tcp *t, const struct raw_event *raw)
 {
-    struct ends e;
+    struct etl_ends e;
     uint64_t tcb;
 
     if (etl_fields_read(&t->fields, t->walk, raw) != ERR_OK) {
         return;
     }
     tcb = etl_fields_uint(&t->fields, "Tcb", 0);
-    if (raw->id == 1300 && take_ends(t, &e, "Pid")) {
+    if (raw->id == 1300 && etl_ends_fields(&e, &t->fields, "Pid")) {
         tcb_names(t, tcb, living(t, &e));
-    } else if (raw->id == 1017 && take_ends(t, &e, "ProcessId")) {
+    } else if (raw->id == 1017 && etl_ends_fields(&e, &t->fields, "ProcessId")) {
         tcb_names(t, tcb, open_at(t, &e, OPENED_ACCEPT, raw->wall_ns));
     } else {
         on_block(t, raw, tcb);
@@ -296,7 +259,8 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
                                  : memcmp(raw->guid, network, 16) == 0 && !t->classic) {
         t->classic |= raw->form == RAW_CLASSIC;
         t->events++;
-        if ((op >= SENT && op <= COPIED) || (op >= V6_FROM && op <= V6_FROM + COPIED - SENT)) {
+        if ((op >= SENT && op <= COPIED) ||
+            (op >= ETL_ENDS_V6_FROM && op <= ETL_ENDS_V6_FROM + COPIED - SENT)) {
             on_kernel(t, raw, op);
         }
     } else if (raw->form == RAW_MANIFEST && is_stack_id(op) && memcmp(raw->guid, stack, 16) == 0) {
