@@ -184,7 +184,7 @@ static void monitor_read_own(struct monitor *m, struct budget_reading *r)
     r->cpu_ns = os_cpu_ns();
     r->resident_bytes = monitor_resident(m);
     r->events = d.in + m->facts - m->shed.excused;
-    r->lost = s.lost_events + s.lost_buffers;
+    r->lost = s.lost_events + s.lost_buffers - s.lost_at_start;
     r->ring_permille = s.ring_permille;
 }
 

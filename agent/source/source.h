@@ -69,7 +69,8 @@ struct source_stats {
     uint64_t ended;       /* of the rows: processes that ended before the table was done */
     uint64_t lost_events; /* told lost by the platform */
     uint64_t lost_buffers;
-    uint64_t damaged; /* records, buffers or tables that could not be read */
+    uint64_t lost_at_start; /* of both: while it told who lives, which says nothing of a rate */
+    uint64_t damaged;       /* records, buffers or tables that could not be read */
     uint64_t skipped_bytes;
     uint64_t gone;           /* processes that died while being read */
     uint64_t denied;         /* files that could not be read */

@@ -30,6 +30,7 @@ struct etw_live_stats {
     uint64_t records;                  /* from all callbacks */
     uint64_t dropped;                  /* by full rings, */
     uint64_t dropped_of[RING_KIND_COUNT];
+    uint64_t lost_at_start;  /* events and buffers, by kernel and ring: see etw_session_watch */
     uint64_t held;           /* now, in the rings */
     int64_t callback_p99_ns; /* of the last seconds, of the slowest session; 0 = nothing came */
     struct etw_ctl_stats ctl;

@@ -752,6 +752,7 @@ static void etw_live_source_stats(const struct live_events *e, struct source_sta
     *out = (struct source_stats){.in = v.records,
                                  .lost_events = v.lost_events + v.dropped,
                                  .lost_buffers = v.lost_buffers,
+                                 .lost_at_start = v.lost_at_start,
                                  .damaged = v.refused,
                                  .skipped = v.skipped,
                                  .ring_full = v.dropped + v.refused,

@@ -13,6 +13,7 @@
 #define PAUSE_NS     (60 * CLK_S)
 #define HEARTBEAT_NS (30 * CLK_S)
 #define IMAGES_NS    (CLK_S / 4)
+#define SETTLE_NS    (5 * CLK_S)
 #define SPARE        20 /* buffers beside two for each CPU */
 #define KB_LEAST     64
 #define BUFFERS_MAX  4096
@@ -139,7 +140,8 @@ void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, 
                                   .retry_ns = conf->retry_pause_ns,
                                   .pause_ns = PAUSE_NS,
                                   .heartbeat_ns = HEARTBEAT_NS,
-                                  .images_ns = IMAGES_NS};
+                                  .images_ns = IMAGES_NS,
+                                  .settle_ns = SETTLE_NS};
     (void)snprintf(out->clr_only, sizeof out->clr_only, "%s", conf->clr_only);
     if (attach) {
         add_foreign(out, conf);

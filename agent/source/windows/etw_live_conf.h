@@ -34,6 +34,7 @@ struct etw_live_conf {
     int64_t retry_ns, pause_ns; /* so many tries at this distance, then at that */
     int64_t heartbeat_ns;       /* see etw_session_watch */
     int64_t images_ns;          /* after the other flags, see etw_session_read */
+    int64_t settle_ns;          /* what is lost so long after a start is lost of the rundown */
 };
 
 /* Records of low rates come by the hundred: half a ring holds as much time of theirs. */

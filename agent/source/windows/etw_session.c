@@ -168,6 +168,72 @@ static enum err etw_session_open_trace(struct etw_session *s, struct errmsg *why
     return ERR_OK;
 }
 
+/* ---- what is lost ---- */
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t etw_session_dropped(const struct etw_session *s)
+{
+    struct ring_stats ring;
+    uint64_t sum = 0;
+
+    ring_stats(s->ring, &ring);
+    for (size_t i = 0; i < RING_KIND_COUNT; i++) {
+        sum += ring.dropped[i];
+    }
+    return sum;
+}
+
+static uint64_t etw_session_lost_events(const struct etw_session *s)
+{
+    return larger(atomic_load(&s->events_lost), atomic_load(&s->seen.events));
+}
+
+static uint64_t etw_session_lost_buffers(const struct etw_session *s)
+{
+    return larger(atomic_load(&s->buffers_lost), atomic_load(&s->seen.buffers));
+}
+
+static uint64_t etw_session_lost(const struct etw_session *s)
+{
+    return etw_session_lost_events(s) + etw_session_lost_buffers(s) + etw_session_dropped(s);
+}
+
+/* From now on, for a while: the kernel tells all at once who lives, whatever the rate is
+ * afterwards. Sessions of high rates tell of nobody. */
+static void etw_session_settle(struct etw_session *s, int64_t settle_ns)
+{
+    if (s->conf.high || s->conf.session.attach) {
+        return;
+    }
+    if (!atomic_load(&s->settling)) {
+        atomic_store(&s->settle_from, etw_session_lost(s));
+        atomic_store(&s->settling, true);
+    }
+    s->settles_ns = os_mono_ns() + settle_ns;
+}
+
+/* In this order: whoever reads meanwhile counts too much as the rundown's for a moment, never too
+ * little. */
+static void etw_session_settled(struct etw_session *s, int64_t now_ns)
+{
+    if (atomic_load(&s->settling) && now_ns >= s->settles_ns) {
+        atomic_fetch_add(&s->settle_lost, etw_session_lost(s) - atomic_load(&s->settle_from));
+        atomic_store(&s->settling, false);
+    }
+}
+
+static uint64_t etw_session_lost_at_start(const struct etw_session *s)
+{
+    bool settling = atomic_load(&s->settling);
+    uint64_t now = settling ? etw_session_lost(s) - atomic_load(&s->settle_from) : 0;
+
+    return atomic_load(&s->settle_lost) + now;
+}
+
 /* ---- start ---- */
 
 static void etw_session_set_why(struct etw_session *s, const struct errmsg *why)
@@ -342,6 +408,7 @@ enum err etw_session_read(struct etw_session *s, const struct etw_live_conf *con
         return e;
     }
     etw_session_await_reader(s);
+    etw_session_settle(s, conf->settle_ns);
     etw_session_configure(s, conf);
     atomic_store(&s->delivers, true);
     return ERR_OK;
@@ -415,6 +482,7 @@ static bool etw_session_try_start(struct etw_session *s, const struct etw_live_c
     struct errmsg why = {""};
 
     if (etw_session_start(s, &why) == ERR_OK && etw_session_read(s, conf) == ERR_OK) {
+        s->stood = true;
         return true;
     }
     etw_session_join(s);
@@ -464,18 +532,6 @@ static enum err etw_session_query(struct etw_session *s, bool *more)
     s->last = totals;
     etw_session_publish(s);
     return ERR_OK;
-}
-
-static uint64_t etw_session_dropped(const struct etw_session *s)
-{
-    struct ring_stats ring;
-    uint64_t sum = 0;
-
-    ring_stats(s->ring, &ring);
-    for (size_t i = 0; i < RING_KIND_COUNT; i++) {
-        sum += ring.dropped[i];
-    }
-    return sum;
 }
 
 static void etw_session_idle_thread(void *arg)
@@ -559,6 +615,7 @@ void etw_session_watch(struct etw_session *s, const struct etw_live_conf *conf, 
     } else {
         etw_session_watch_up(s, conf, starts, now_ns);
     }
+    etw_session_settled(s, now_ns);
 }
 
 int64_t etw_session_due_ns(const struct etw_session *s)
@@ -615,7 +672,8 @@ void etw_session_stop(struct etw_session *s)
 
 /* ---- live changes ---- */
 
-/* To the end of what it still delivers. */
+/* To the end of what it still delivers. A session of high rates that is not wanted costs a slot and
+ * its buffers, so it ends; but programs that guard others' games refuse a second start. */
 static void etw_session_rest(struct etw_session *s)
 {
     int64_t until_ns = os_mono_ns() + LAST_NS;
@@ -637,7 +695,7 @@ void etw_session_want(struct etw_session *s, const struct etw_live_conf *conf, u
 {
     struct errmsg why = {""};
 
-    if (!flags) {
+    if (!flags && (s->idle || s->down || !s->keeps)) {
         if (!s->idle) {
             etw_session_rest(s);
         }
@@ -647,6 +705,7 @@ void etw_session_want(struct etw_session *s, const struct etw_live_conf *conf, u
     if (s->idle) {
         s->idle = false;
         s->down = !etw_session_try_start(s, conf);
+        s->keeps = s->keeps || (s->down && s->stood);
         s->tries = 0;
         s->next_try_ns = now_ns + conf->retry_ns;
     } else if (!s->down) {
@@ -726,18 +785,13 @@ void etw_session_time_callback(struct etw_session *s, bool roll)
     }
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void etw_session_add_lost(const struct etw_session *s, struct etw_live_stats *v)
 {
-    uint64_t events = larger(atomic_load(&s->events_lost), atomic_load(&s->seen.events));
-    uint64_t buffers = larger(atomic_load(&s->buffers_lost), atomic_load(&s->seen.buffers));
+    uint64_t events = etw_session_lost_events(s), buffers = etw_session_lost_buffers(s);
 
     v->lost_events += events;
     v->lost_buffers += buffers;
+    v->lost_at_start += etw_session_lost_at_start(s);
     if (s->conf.high) {
         v->high_events += events;
         v->high_buffers += buffers;

@@ -32,6 +32,8 @@ struct etw_session {
     TRACEHANDLE trace;
     bool tracing;   /* trace is open */
     bool idle;      /* not wanted at this level */
+    bool stood;     /* it could be started in this run, */
+    bool keeps;     /* and later could not: what stands is not given up for a level any more */
     bool stacks;    /* at each start */
     bool down;      /* lost, or never started: to be tried again at next_try_ns */
     unsigned tries; /* since it was lost */
@@ -63,6 +65,9 @@ struct etw_session {
     /* As of the query before: by now the stream has had time to tell these itself. */
     atomic_uint_fast64_t events_settled, buffers_settled;
     atomic_uint_fast64_t losses, restarts, restarts_failed;
+    int64_t settles_ns;   /* until then what is lost is lost of the rundown: */
+    atomic_bool settling; /* of this start all since it began at `settle_from`, */
+    atomic_uint_fast64_t settle_from, settle_lost; /* and so much of starts before */
     struct {
         atomic_uint_fast64_t events, buffers; /* lost, as the stream tells */
         atomic_uint_fast64_t items_skipped;
@@ -101,7 +106,7 @@ bool etw_session_refused(const struct etw_session *s);
  * that hands on nothing for heartbeat_ns is put to the test: one that records threads by a thread
  * of our own, another that should tell of starts when others have seen more than `starts` processes
  * start meanwhile. What then
- * still hands on nothing is lost. */
+ * still hands on nothing is lost. What is lost within settle_ns of a start counts for no level. */
 void etw_session_watch(struct etw_session *s, const struct etw_live_conf *conf, uint64_t starts,
                        int64_t now_ns);
 

@@ -464,6 +464,7 @@ static void stats(const struct source *source, struct source_stats *out)
     v.held = events.held;
     v.lost_events += events.lost_events;
     v.lost_buffers += events.lost_buffers;
+    v.lost_at_start = events.lost_at_start;
     v.damaged += events.damaged + l->failed;
     v.skipped_bytes += events.skipped_bytes;
     v.gone += events.gone;

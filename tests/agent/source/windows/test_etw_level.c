@@ -354,6 +354,37 @@ static void a_lost_session_of_high_rates_comes_back_with_its_flags(void **state)
     assert_int_equal(stats.restarts, 1);
 }
 
+/* As by programs that guard others' games: they refuse a start, and let alone what stands. */
+static void a_session_of_high_rates_that_was_refused_anew_is_kept(void **state)
+{
+    struct etwreplay_script script = {
+        .faults[REPLAY_START] = {.from = 3, .times = 2, .code = ERROR_ACCESS_DENIED}};
+    struct etw_live_conf conf = three_sessions();
+    struct errmsg why;
+    struct rig r = {0};
+
+    conf.retry_ns = 100 * CLK_MS;
+    rig_open(&r, &script, &conf);
+    rig_start(&r);
+    set_level(&r, 2);
+    set_level(&r, 1);
+    assert_false(etwreplay_exists("procfleet-hi"));
+    set_level(&r, 2);
+    assert_true(r.events->ops->up(r.events, &why));
+    assert_non_null(strstr(why.text, "start of procfleet-hi: access denied"));
+    assert_true(etwreplay_wait_calls(REPLAY_START, 6));
+    while (etwreplay_flags_of("procfleet-hi") != 0x2502) {
+        assert_ok(wish(&r, nothing_new(), NULL));
+    }
+    set_level(&r, 1);
+    assert_true(etwreplay_exists("procfleet-hi"));
+    assert_int_equal(etwreplay_flags_of("procfleet-hi"), 0);
+    set_level(&r, 2);
+    assert_int_equal(etwreplay_flags_of("procfleet-hi"), 0x2502);
+    assert_int_equal(etwreplay_calls(REPLAY_START), 6);
+    (void)rig_stop(&r);
+}
+
 static void losses_of_high_rates_are_counted_apart(void **state)
 {
     struct etwreplay_script script = {0};
@@ -768,6 +799,7 @@ int main(void)
         cmocka_unit_test(a_system_without_short_timers_is_asked_ten_times_a_second),
         cmocka_unit_test(what_is_not_permitted_stays_off),
         cmocka_unit_test(a_lost_session_of_high_rates_comes_back_with_its_flags),
+        cmocka_unit_test(a_session_of_high_rates_that_was_refused_anew_is_kept),
         cmocka_unit_test(losses_of_high_rates_are_counted_apart),
         cmocka_unit_test(threads_are_told_once_although_two_sessions_record_them),
         cmocka_unit_test(what_a_killed_agent_left_of_it_ends_at_every_level),

@@ -259,6 +259,29 @@ static void loss_makes_the_buffers_grow(void **state)
     assert_int_equal(r.heard.lost_events, 3);
 }
 
+/* While the kernel tells who lives; afterwards it is a matter of the level. */
+static void what_is_lost_right_after_a_start_counts_apart(void **state)
+{
+    struct etwreplay_script script = {.path = path};
+    struct etw_live_conf conf = one_session();
+
+    for (int settled = 0; settled < 2; settled++) {
+        struct rig r = {0};
+
+        conf.settle_ns = settled ? 0 : NEVER_NS;
+        assert_ok(rig_open(&r, &script, &conf, NULL));
+        rig_start(&r);
+        assert_true(etwreplay_wait_calls(REPLAY_QUERY, 5)); /* each looks whether it has */
+        etwreplay_lost(3, 2);
+        assert_true(etwreplay_wait_calls(REPLAY_UPDATE, 1));
+        assert_true(etwreplay_wait_told(1));
+        rig_stop(&r);
+        assert_int_equal(r.stats.lost_events, 3);
+        assert_int_equal(r.stats.lost_buffers, 2);
+        assert_int_equal(r.stats.lost_at_start, settled ? 0 : 5);
+    }
+}
+
 static void a_sink_that_is_too_slow_costs_records_and_says_so(void **state)
 {
     struct etwreplay_script script = {.path = path};
@@ -618,6 +641,7 @@ int main(void)
         cmocka_unit_test(lost_events_that_the_stream_tells_are_told_once),
         cmocka_unit_test(lost_events_that_only_the_session_counts_are_told),
         cmocka_unit_test(loss_makes_the_buffers_grow),
+        cmocka_unit_test(what_is_lost_right_after_a_start_counts_apart),
         cmocka_unit_test(a_sink_that_is_too_slow_costs_records_and_says_so),
         cmocka_unit_test(a_pause_loses_nothing),
         cmocka_unit_test(a_short_flush_is_asked_for),
