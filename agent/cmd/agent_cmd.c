@@ -119,6 +119,7 @@ static enum err load_settings(struct agent_conf *out, const struct opt_args *arg
     size_t n = opt_values(args, "set", sets, OPT_MANY_MAX);
     enum err e = trusted && config ? os_owner_check_file(config, why) : ERR_OK;
 
+    e = !e && service && config ? os_owner_check_above(config, why) : e;
     if (e) {
         return e;
     }
@@ -127,6 +128,7 @@ static enum err load_settings(struct agent_conf *out, const struct opt_args *arg
         return e == ERR_NOMEM ? e : ERR_USAGE; /* also a file that is not there */
     }
     e = trusted ? os_owner_check(out->state_dir, why) : ERR_OK;
+    e = !e && service ? os_owner_check_above(out->state_dir, why) : e;
     e = e ? e : open_log(out, why);
     if (e) {
         agent_conf_fini(out);

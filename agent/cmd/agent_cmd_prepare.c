@@ -22,6 +22,10 @@ static const struct opt opts[] = {
     {"programs", 0, "DIR",
      "where the service's programs are: refused when others can change it or anything in it",
      false},
+    {"accept", 0, NULL,
+     "files in it that others could change until now are kept and closed: you have looked at what "
+     "they hold",
+     false},
     {"account", 0, "NAME",
      "whom the service runs as, who may change it too; default: that of the service that is "
      "installed",
@@ -53,7 +57,8 @@ const struct opt_command cmd_prepare_opts = {
         "  procfleet-agent service prepare --data C:\\ProgramData\\procfleet --collector "
         "collector.example --token-file token.txt\n"
         "\nA directory that is there is taken only when it and all that is in it belongs to the "
-        "system, administrators or the service's account, and nothing in it is a link.\n"
+        "system, administrators or the service's account, nothing in it is a link, and no file "
+        "in it could be changed by others.\n"
         "Exit codes: 0 done, 1 the directory cannot be trusted or made, 2 usage or a wrong "
         "setting, "
         "3 the collector was not reached, 4 not enrolled\n",
@@ -64,6 +69,7 @@ struct prepare {
         *name;
     const char *lines[OPT_MANY_MAX];
     size_t n_lines;
+    bool accept;
     struct service_installed installed;
     char machine[256];
     char *dir;              /* owned: data, when it was not given */
@@ -118,6 +124,7 @@ static enum err prepare_read(struct prepare *p, const struct opt_args *args, str
     p->token_file = prepare_value(args, "token-file");
     p->certs = prepare_value(args, "certs");
     p->name = prepare_value(args, "name");
+    p->accept = opt_flag(args, "accept");
     p->n_lines = opt_values(args, "line", p->lines, OPT_MANY_MAX);
     if ((p->token != NULL) + (p->token_file != NULL) + (p->certs != NULL) > 1) {
         return errmsg_set(why, ERR_USAGE, "--token, --token-file and --certs: only one of them");
@@ -313,13 +320,14 @@ static int prepare(struct prepare *p)
     enum err e = p->programs ? os_owner_check_programs(p->programs, &why) : ERR_OK;
     int code;
 
-    e = e ? e : os_owner_claim(p->data, p->account, &why);
+    e = e || !p->programs ? e : os_owner_check_above(p->programs, &why);
+    e = e ? e : os_owner_claim(p->data, p->account, p->accept, &why);
     e = e ? e : prepare_config(p, &why);
     if (e) {
         return agent_cmd_fail(e, why.text);
     }
     code = prepare_identity(p);
-    if (code == AGENT_CMD_OK && os_owner_claim(p->data, p->account, &why)) {
+    if (code == AGENT_CMD_OK && os_owner_claim(p->data, p->account, false, &why)) {
         code = agent_cmd_fail(ERR_ACCESS, why.text);
     }
     if (code != AGENT_CMD_OK && p->is_new) {

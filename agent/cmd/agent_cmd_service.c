@@ -96,6 +96,7 @@ static int install_service(struct service_setup *what)
     buf_init(&notes, 16u << 10);
     e = what->account ? os_owner_also_trust(what->account, &why) : ERR_OK;
     e = e ? e : os_owner_check(conf.state_dir, &why);
+    e = e ? e : os_owner_check_above(conf.state_dir, &why);
     e = e ? e : service_install(what, &notes, &why);
     fputs(buf_cstr(&notes), stderr);
     code = say(e, &why, "installed; 'procfleet-agent service start' starts it");
@@ -139,6 +140,9 @@ static int uninstall(const char *config)
     size_t n = known ? doctor_sessions(sessions, &conf.etw) : 0;
     enum err e = service_uninstall((const uint8_t(*)[16])sessions, n, &why);
 
+    if (known && !e && why.text[0]) {
+        fprintf(stderr, "procfleet-agent: %s\n", why.text);
+    }
     if ((!e || e == ERR_NOTFOUND) && known && doctor_orphans(&seen, &conf.etw, true, &why)) {
         fprintf(stderr, "procfleet-agent: %s\n", why.text);
     }

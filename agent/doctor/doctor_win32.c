@@ -371,16 +371,19 @@ static void check_trust(struct doctor *d)
 {
     struct errmsg why = {""};
     const char *dir = d->conf->state_dir;
-    enum err e = os_owner_check(dir, &why);
+    enum err e = os_owner_check(dir, &why), above = e ? ERR_OK : os_owner_check_above(dir, &why);
     char *cause = strchr(why.text, ';');
 
     if (cause) {
         *cause = '\0';
     }
-    check_result_report(d->all, "state.trust", e ? CHECK_RESULT_FAILED : CHECK_RESULT_OK,
-                        e && cause ? cause + 1 + (cause[1] == ' ') : "", "%s",
-                        e ? why.text
-                          : "only administrators and the agent can change what a start reads");
+    check_result_report(
+        d->all, "state.trust",
+        e       ? CHECK_RESULT_FAILED
+        : above ? CHECK_RESULT_WARNING /* a service would not start */
+                : CHECK_RESULT_OK,
+        cause ? cause + 1 + (cause[1] == ' ') : "", "%s",
+        e || above ? why.text : "only administrators and the agent can change what a start reads");
 }
 
 void doctor_host(struct doctor *d)

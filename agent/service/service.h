@@ -41,7 +41,8 @@ struct service_installed {
 /* Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_IO, ERR_FULL (too long) */
 NODISCARD enum err service_installed(struct service_installed *out, struct errmsg *why);
 
-/* Stops it first, and takes from its account what install gave. Errors: ERR_NOTFOUND, ERR_ACCESS,
+/* Stops it first, and takes from its account what install gave; what of that went wrong is in why,
+ * whose text is "" else. Errors: ERR_NOTFOUND, ERR_ACCESS,
  * ERR_TIMEOUT, ERR_IO */
 NODISCARD enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions,
                                      struct errmsg *why);

@@ -9,7 +9,8 @@
 #define NAME_UNITS     256
 #define RIGHTS_REFUSED ((NTSTATUS)0xC0000022) /* STATUS_ACCESS_DENIED */
 #define IS_MEMBER      1378                   /* ERROR_MEMBER_IN_ALIAS */
-#define IS_NO_MEMBER   1377                   /* ERROR_MEMBER_NOT_IN_ALIAS */
+#define WRITE_TRIES    3
+#define IS_NO_MEMBER   1377 /* ERROR_MEMBER_NOT_IN_ALIAS */
 
 static WCHAR right_name[] = L"SeSystemProfilePrivilege";
 static LSA_UNICODE_STRING right = {sizeof right_name - sizeof(WCHAR), sizeof right_name,
@@ -183,28 +184,65 @@ static bool service_account_access_can_drop(ACL *list, PSID account)
     return ours > 0 && ours < list->AceCount;
 }
 
-static enum err service_account_access_rewrite(const struct service_account_api *api, ACL *list,
-                                               PSID account)
+static enum err service_account_access_write(const struct service_account_api *api,
+                                             const ACCESS_ALLOWED_ACE *ace, ULONG how)
 {
-    ULONG how = EventSecuritySetDACL;
-    enum err e = ERR_OK;
+    GUID guid = kernel;
+    enum err e = ERR_IO;
 
-    for (DWORD i = 0; !e && i < list->AceCount; i++) {
-        const ACCESS_ALLOWED_ACE *ace = service_account_access_entry(list, i);
-        GUID guid = kernel;
-
-        if (!service_account_access_is_of(ace, account)) {
-            e = service_account_access_error(
-                api->control(&guid, how, (PSID)(void *)&ace->SidStart, ace->Mask,
-                             ace->Header.AceType == ACCESS_ALLOWED_ACE_TYPE));
-            how = EventSecurityAddDACL;
-        }
+    for (int i = 0; e && i < WRITE_TRIES; i++) {
+        e = service_account_access_error(
+            api->control(&guid, how, (PSID)(void *)&ace->SidStart, ace->Mask,
+                         ace->Header.AceType == ACCESS_ALLOWED_ACE_TYPE));
     }
     return e;
 }
 
+static enum err service_account_access_lacks(const ACCESS_ALLOWED_ACE *ace, enum err e,
+                                             struct errmsg *why)
+{
+    WCHAR *text = NULL;
+
+    (void)ConvertSidToStringSidW((PSID)(void *)&ace->SidStart, &text);
+    (void)errmsg_set(why, e,
+                     "the access list of the kernel's trace provider could not be written back "
+                     "whole (%s): the entry of %ls with rights %#lx is missing",
+                     err_text(e), text ? text : L"an account", ace->Mask);
+    LocalFree(text);
+    return e;
+}
+
+/* The list is written entry by entry, the first in place of all. So one that is in it anyway is
+ * added before: where that fails, all stays. What fails afterwards costs no other entry. */
+static enum err service_account_access_rewrite(const struct service_account_api *api, ACL *list,
+                                               PSID account, struct errmsg *why)
+{
+    bool begun = false;
+    enum err failed = ERR_OK;
+
+    for (DWORD i = 0; i < list->AceCount; i++) {
+        const ACCESS_ALLOWED_ACE *ace = service_account_access_entry(list, i);
+        enum err e;
+
+        if (service_account_access_is_of(ace, account)) {
+            continue;
+        }
+        e = service_account_access_write(api, ace, EventSecurityAddDACL);
+        e = e || begun ? e : service_account_access_write(api, ace, EventSecuritySetDACL);
+        if (e && !begun) {
+            return errmsg_set(why, e,
+                              "the account stays in the access list of the kernel's trace "
+                              "provider: %s",
+                              err_text(e));
+        }
+        begun = true;
+        failed = e ? service_account_access_lacks(ace, e, why) : failed;
+    }
+    return failed;
+}
+
 enum err service_account_access_revoke(const struct service_account_api *api, PSID account,
-                                       const uint8_t (*sessions)[16], size_t n)
+                                       const uint8_t (*sessions)[16], size_t n, struct errmsg *why)
 {
     void *descriptor;
     ACL *list;
@@ -212,7 +250,7 @@ enum err service_account_access_revoke(const struct service_account_api *api, PS
 
     if (!e) {
         if (list && service_account_access_can_drop(list, account)) {
-            e = service_account_access_rewrite(api, list, account);
+            e = service_account_access_rewrite(api, list, account, why);
         }
         mem_free(descriptor);
     }
@@ -255,7 +293,8 @@ bool service_account_grant(const WCHAR *account, const uint8_t (*sessions)[16], 
     return right_e == ERR_OK;
 }
 
-void service_account_revoke(const WCHAR *account, const uint8_t (*sessions)[16], size_t n)
+void service_account_revoke(const WCHAR *account, const uint8_t (*sessions)[16], size_t n,
+                            struct errmsg *why)
 {
     static const WCHAR own[] = L"NT SERVICE\\";
     BYTE sid[SECURITY_MAX_SID_SIZE];
@@ -268,6 +307,6 @@ void service_account_revoke(const WCHAR *account, const uint8_t (*sessions)[16],
     err_ignore(service_account_right(sid, false));
     err_ignore(service_account_group(sid, false));
     if (service_account_access_load(&api) == ERR_OK) {
-        err_ignore(service_account_access_revoke(&api, sid, sessions, n));
+        err_ignore(service_account_access_revoke(&api, sid, sessions, n, why));
     }
 }

@@ -26,10 +26,11 @@ NODISCARD enum err service_account_access_grant(const struct service_account_api
                                                 const uint8_t (*sessions)[16], size_t n);
 
 /* Takes it out again. The provider's list stays otherwise as it is, since it is Windows' own; those
- * of sessions, which are ours alone, go. Errors: ERR_ACCESS, ERR_NOMEM, ERR_IO */
+ * of sessions, which are ours alone, go. Errors: ERR_ACCESS, ERR_NOMEM, ERR_IO; why says what is
+ * missing in the provider's list, if anything is */
 NODISCARD enum err service_account_access_revoke(const struct service_account_api *api,
                                                  PSID account, const uint8_t (*sessions)[16],
-                                                 size_t n);
+                                                 size_t n, struct errmsg *why);
 
 /* -- all of it -- */
 
@@ -39,7 +40,8 @@ bool service_account_grant(const WCHAR *account, const uint8_t (*sessions)[16], 
                            struct buf *notes);
 
 /* Takes it away again from an account that exists for the service alone ("NT SERVICE\…"); others
- * may have had it before. */
-void service_account_revoke(const WCHAR *account, const uint8_t (*sessions)[16], size_t n);
+ * may have had it before. What of the provider's access list was not possible is said in why. */
+void service_account_revoke(const WCHAR *account, const uint8_t (*sessions)[16], size_t n,
+                            struct errmsg *why);
 
 #endif

@@ -192,11 +192,13 @@ static enum err check_program(const char *config, struct errmsg *why)
     DWORD n = GetModuleFileNameW(NULL, exe, PATH_UNITS);
     enum err e = os_owner_check_file(config, why);
 
+    e = e ? e : os_owner_check_above(config, why);
     if (e || n == 0 || n >= PATH_UNITS ||
         !WideCharToMultiByte(CP_UTF8, 0, exe, -1, path, sizeof path, NULL, NULL)) {
         return e;
     }
-    return os_owner_check_file(path, why);
+    e = os_owner_check_file(path, why);
+    return e ? e : os_owner_check_above(path, why);
 }
 
 /* What a service runs as, and its command line; both "" when unknown. */
@@ -424,7 +426,7 @@ enum err service_uninstall(const uint8_t (*sessions)[16], size_t n_sessions, str
     config_of(service, account, ignored);
     e = end(service, why);
     if (!e) { /* while its name still means somebody */
-        service_account_revoke(account, sessions, n_sessions);
+        service_account_revoke(account, sessions, n_sessions, why);
     }
     if (!e && !DeleteService(service)) {
         e = failed(why, "removing the service", GetLastError());

@@ -19,6 +19,14 @@
      FILE_DELETE_CHILD | DELETE | WRITE_DAC | WRITE_OWNER | GENERIC_WRITE | GENERIC_ALL)
 /* Or shows the content. */
 #define ANY_USE (ANY_CHANGE | FILE_READ_DATA | GENERIC_READ)
+/* Others may make things of theirs above what is ours. */
+#define ANY_TOP  (FILE_DELETE_CHILD | WRITE_DAC | WRITE_OWNER | GENERIC_ALL)
+#define ANY_MOVE (ANY_TOP | DELETE)
+
+static const DWORD acl_uses[] = {[OS_ACL_SEE] = ANY_USE,
+                                 [OS_ACL_CHANGE] = ANY_CHANGE,
+                                 [OS_ACL_MOVE] = ANY_MOVE,
+                                 [OS_ACL_TOP] = ANY_TOP};
 
 /* S-1-5-80-…: the account of one service, whose numbers are the SHA-1 of its name in capitals. */
 #define SERVICE_SID_PARTS 6
@@ -160,8 +168,7 @@ enum err os_acl_judge(void *descriptor, void *user, enum os_acl_use use)
         return ERR_ACCESS;
     }
     for (DWORD i = 0; i < acl->AceCount; i++) {
-        if (!GetAce(acl, i, &ace) ||
-            acl_lets_others(ace, user, use == OS_ACL_SEE ? ANY_USE : ANY_CHANGE)) {
+        if (!GetAce(acl, i, &ace) || acl_lets_others(ace, user, acl_uses[use])) {
             return ERR_ACCESS;
         }
     }

@@ -21,6 +21,8 @@ NODISCARD enum err os_acl_also_trust(const WCHAR *account);
 enum os_acl_use {
     OS_ACL_SEE,    /* read or change: a key */
     OS_ACL_CHANGE, /* change, replace or remove: a configuration, a program, a directory */
+    OS_ACL_MOVE,   /* put another in the place of what is in this directory, or of itself, */
+    OS_ACL_TOP,    /* and of the top of a volume, which can only have another list */
 };
 
 /* Whether the owner is trusted and the list lets nobody else do this. Without a list everybody may.

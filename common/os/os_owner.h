@@ -35,6 +35,12 @@ NODISCARD enum err os_owner_check_programs(const char *dir, struct errmsg *why);
  * that is not there is for its reader to notice. Errors: as above */
 NODISCARD enum err os_owner_check_file(const char *path, struct errmsg *why);
 
+/* Windows: whether nobody else can put another directory in the place of one above `path`: all up
+ * to the top of the volume belong to trusted ones, none is a link; others may make theirs in them.
+ * For what the system itself will do at its start. Linux: nothing is ever wrong. Errors: as above
+ */
+NODISCARD enum err os_owner_check_above(const char *path, struct errmsg *why);
+
 /* Windows: from now on this account may own and change what is checked: whom the service shall run
  * as. That of the installed service may anyway. Threads: one, before others start. Errors:
  * ERR_NOTFOUND / */
@@ -43,8 +49,10 @@ NODISCARD enum err os_owner_also_trust(const char *account, struct errmsg *why);
 /* Windows: makes `dir`, or takes one that is there: nobody but the system, administrators and
  * `account` (NULL: none) may use it or anything in it afterwards. One that belongs to others, has
  * links or things of others in it, or is no agent's directory at all, is refused and stays as it
- * is, but for its list. Errors: ERR_ACCESS, ERR_INVALID (the path), ERR_NOTFOUND (no such account),
+ * is, but for its list; so is one below a directory that others could move away, and one with files
+ * that others could change until now, unless somebody has looked at them (`accept`). Errors: ERR_ACCESS, ERR_INVALID (the path), ERR_NOTFOUND (no such account),
  * ERR_FULL (too many files), ERR_NOMEM, ERR_IO; ERR_UNSUPPORTED (elsewhere) */
-NODISCARD enum err os_owner_claim(const char *dir, const char *account, struct errmsg *why);
+NODISCARD enum err os_owner_claim(const char *dir, const char *account, bool accept,
+                                  struct errmsg *why);
 
 #endif

@@ -140,6 +140,13 @@ enum err os_owner_check_programs(const char *dir, struct errmsg *why)
     return ERR_OK;
 }
 
+enum err os_owner_check_above(const char *path, struct errmsg *why)
+{
+    (void)path;
+    (void)why;
+    return ERR_OK;
+}
+
 enum err os_owner_also_trust(const char *account, struct errmsg *why)
 {
     (void)account;
@@ -147,9 +154,10 @@ enum err os_owner_also_trust(const char *account, struct errmsg *why)
     return ERR_OK;
 }
 
-enum err os_owner_claim(const char *dir, const char *account, struct errmsg *why)
+enum err os_owner_claim(const char *dir, const char *account, bool accept, struct errmsg *why)
 {
     (void)account;
+    (void)accept;
     return errmsg_set(why, ERR_UNSUPPORTED,
                       "%s: directories are made ready on Windows only; here the package does it",
                       dir);

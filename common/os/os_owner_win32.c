@@ -30,16 +30,24 @@ static const struct owner_remedy check_remedy = {
     ", and 'procfleet-agent service prepare --data DIR' makes it anew, or another one"};
 static const struct owner_remedy open_remedy = {
     "as an administrator run 'procfleet-agent service prepare --data ", "', which closes it"};
+static const struct owner_remedy accept_remedy = {
+    "as an administrator look at what it holds, then run 'procfleet-agent service prepare --accept "
+    "--data ",
+    "', which closes it"};
 static const struct owner_remedy file_remedy = {
     "what others can put there or change is not trusted: keep ",
     " in a directory that only administrators can change"};
+static const struct owner_remedy above_remedy = {
+    "whoever can move it or owns it can put another in its place: keep ",
+    " below directories that only administrators can move"};
 static const struct owner_remedy admin_remedy = {"run this as an administrator (", ")"};
 
 /* One look through a directory. */
 struct owner_walk {
-    bool claim; /* set the list of everything, too */
+    bool claim;          /* set the list of everything, too */
+    bool accept;         /* of files that others could change as well */
+    enum os_acl_use use; /* what others must not be able to do */
     BYTE user[SECURITY_MAX_SID_SIZE];
-    PSID account;       /* also trusted; NULL: none */
     struct os_acl list; /* with claim */
     const struct owner_remedy *remedy;
     const char *dir; /* as the caller named it */
@@ -81,9 +89,9 @@ static enum err owner_refuse(const struct owner_walk *w, const WCHAR *path,
                       w->dir, remedy->after);
 }
 
-static bool owner_is_trusted(const struct owner_walk *w, PSID sid)
+static bool owner_others_may(const struct owner_walk *w, const struct os_acl_object *o)
 {
-    return os_acl_is_trusted(sid, (PSID)w->user) || (w->account && EqualSid(sid, w->account));
+    return os_acl_judge(o->security, (void *)w->user, w->use) != ERR_OK;
 }
 
 /* One object. With claim: belongs to the administrators then, unless it is a service's. */
@@ -92,21 +100,30 @@ static enum err owner_judge(const struct owner_walk *w, const WCHAR *path,
 {
     SECURITY_INFORMATION what = DACL_SECURITY_INFORMATION | PROTECTED_DACL_SECURITY_INFORMATION;
     char who[NAME_BYTES];
+    bool is_file;
 
     if (o->is_link) {
         return owner_refuse(w, path, w->remedy, "is a link to another place", "");
     }
-    if (!owner_is_trusted(w, o->owner)) {
+    if (!os_acl_is_trusted(o->owner, (PSID)w->user)) {
         owner_name(who, sizeof who, o->owner);
         return owner_refuse(w, path, w->remedy, "belongs to ", who);
     }
-    if (!w->claim) {
-        return os_acl_judge(o->security, (void *)w->user, OS_ACL_CHANGE) == ERR_OK
-                   ? ERR_OK
-                   : owner_refuse(w, path, w->remedy == &file_remedy ? w->remedy : &open_remedy,
-                                  "can be changed by others than administrators", "");
+    is_file = !(o->attributes & FILE_ATTRIBUTE_DIRECTORY);
+    if ((!w->claim || (is_file && !w->accept)) && owner_others_may(w, o)) {
+        return owner_refuse(w, path,
+                            w->remedy != &check_remedy ? w->remedy
+                            : is_file                  ? &accept_remedy
+                                                       : &open_remedy,
+                            w->use >= OS_ACL_MOVE
+                                ? "can be moved or given away by others than administrators"
+                                : "can be changed by others than administrators",
+                            "");
     }
-    if (!os_acl_is_trusted(o->owner, NULL) && !(w->account && EqualSid(o->owner, w->account))) {
+    if (!w->claim) {
+        return ERR_OK;
+    }
+    if (!os_acl_is_trusted(o->owner, NULL)) {
         what |= OWNER_SECURITY_INFORMATION;
     }
     return SetKernelObjectSecurity(o->handle, what, (PSECURITY_DESCRIPTOR)&w->list.descriptor)
@@ -228,15 +245,52 @@ bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir)
     return false; /* what is made there inherits the directory's access list */
 }
 
+/* So many units are the name of a volume's top, "C:\\" or "\\\\server\\share". */
+static size_t owner_top(const WCHAR *full)
+{
+    size_t n = 0, parts = 0;
+
+    if (full[0] != L'\\' || (full[2] == L'?' && full[5] == L':')) {
+        return full[0] == L'\\' ? 7 : 3;
+    }
+    while (full[n] && parts < 4) {
+        parts += full[n++] == L'\\';
+    }
+    return parts == 4 ? n - 1 : n;
+}
+
+/* Makes it the directory that it is in. False: it is a top. */
+static bool owner_up(WCHAR *full)
+{
+    size_t n = wcslen(full), top = owner_top(full);
+
+    if (n <= top) {
+        return false;
+    }
+    while (n > top && full[n - 1] != L'\\') {
+        n--;
+    }
+    full[n > top ? n - 1 : n] = L'\0';
+    return true;
+}
+
+static enum err owner_begin(struct owner_walk *out, WCHAR full[PATH_UNITS], const char *path,
+                            const struct owner_remedy *remedy, struct errmsg *why)
+{
+    enum err e = owner_full(full, path, why);
+
+    *out = (struct owner_walk){.dir = path, .remedy = remedy, .use = OS_ACL_CHANGE, .why = why};
+    return e || os_acl_user(out->user) == ERR_OK
+               ? e
+               : errmsg_set(why, ERR_IO, "the system does not say whom this runs as");
+}
+
 static enum err owner_check(const char *dir, const struct owner_remedy *remedy, struct errmsg *why)
 {
-    struct owner_walk w = {.dir = dir, .remedy = remedy, .why = why};
+    struct owner_walk w;
     WCHAR path[PATH_UNITS];
-    enum err e = owner_full(path, dir, why);
+    enum err e = owner_begin(&w, path, dir, remedy, why);
 
-    if (!e && os_acl_user(w.user)) {
-        e = errmsg_set(why, ERR_IO, "the system does not say whom this runs as");
-    }
     e = e ? e : owner_walk(&w, path);
     return e == ERR_NOTFOUND ? ERR_OK : e;
 }
@@ -253,21 +307,39 @@ enum err os_owner_check_programs(const char *dir, struct errmsg *why)
 
 enum err os_owner_check_file(const char *path, struct errmsg *why)
 {
-    struct owner_walk w = {.dir = path, .remedy = &file_remedy, .why = why};
-    WCHAR full[PATH_UNITS], *slash;
+    struct owner_walk w;
+    WCHAR full[PATH_UNITS];
     bool is_dir;
-    enum err e = owner_full(full, path, why);
+    enum err e = owner_begin(&w, full, path, &file_remedy, why);
 
-    if (!e && os_acl_user(w.user)) {
-        e = errmsg_set(why, ERR_IO, "the system does not say whom this runs as");
-    }
     e = e ? e : owner_look(&w, full, &is_dir);
-    slash = e ? NULL : wcsrchr(full, L'\\');
-    if (slash) { /* of a root the separator is part of the name */
-        slash[slash == full + 2 ? 1 : 0] = L'\0';
+    if (!e && owner_up(full)) {
         e = owner_look(&w, full, &is_dir);
     }
     return e == ERR_NOTFOUND ? ERR_OK : e;
+}
+
+/* One that is not there yet will be made, and is judged then. */
+static enum err owner_above(struct owner_walk *w, WCHAR *full)
+{
+    enum err e = ERR_OK;
+    bool is_dir;
+
+    while (!e && owner_up(full)) {
+        w->use = wcslen(full) <= owner_top(full) ? OS_ACL_TOP : OS_ACL_MOVE;
+        e = owner_look(w, full, &is_dir);
+        e = e == ERR_NOTFOUND ? ERR_OK : e;
+    }
+    return e;
+}
+
+enum err os_owner_check_above(const char *path, struct errmsg *why)
+{
+    struct owner_walk w;
+    WCHAR full[PATH_UNITS];
+    enum err e = owner_begin(&w, full, path, &above_remedy, why);
+
+    return e ? e : owner_above(&w, full);
 }
 
 enum err os_owner_also_trust(const char *account, struct errmsg *why)
@@ -355,23 +427,27 @@ static enum err owner_make(struct owner_walk *w, WCHAR *path)
                       err_text(os_win32_last_error()));
 }
 
-enum err os_owner_claim(const char *dir, const char *account, struct errmsg *why)
+enum err os_owner_claim(const char *dir, const char *account, bool accept, struct errmsg *why)
 {
-    struct owner_walk w = {.claim = true, .dir = dir, .remedy = &check_remedy, .why = why};
+    struct owner_walk w;
     WCHAR path[PATH_UNITS], name[NAME_BYTES];
     BYTE sid[SECURITY_MAX_SID_SIZE];
-    enum err e = owner_full(path, dir, why);
+    enum err e = owner_begin(&w, path, dir, &check_remedy, why);
 
     if (!e && account) {
-        if (!os_win32_wide(name, NAME_BYTES, account) || os_acl_account(sid, name)) {
-            return errmsg_set(why, ERR_NOTFOUND, "there is no account %s", account);
+        e = os_owner_also_trust(account, why);
+        if (!e && (!os_win32_wide(name, NAME_BYTES, account) || os_acl_account(sid, name))) {
+            e = ERR_NOTFOUND;
         }
-        w.account = sid;
     }
     e = e ? e : owner_is_agents(path, dir, why);
-    if (!e && (os_acl_user(w.user) || os_acl_private(&w.list, w.account))) {
+    e = e ? e : os_owner_check_above(dir, why);
+    if (!e && os_acl_private(&w.list, account ? sid : NULL)) {
         e = errmsg_set(why, ERR_IO, "the system does not say whom this runs as");
     }
+    w.claim = true;
+    w.accept = accept;
     e = e ? e : owner_make(&w, path);
+    e = e ? e : os_owner_check_above(dir, why); /* also of what was made on the way */
     return e ? e : owner_walk(&w, path);
 }

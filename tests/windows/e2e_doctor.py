@@ -48,8 +48,12 @@ def good(host):
     rows = host.doctor(expect=OK)
     check("nothing failed", [r for r in rows if r["state"] == "failed"], [])
     for name in ("tls.key", "tls.certificate", "tls.role", "tls.name", "state.write", "clock.time", "collector", "tables.5",
-                 "etw.orphans", "state.trust"):
+                 "etw.orphans"):
         has(rows, name, "ok")
+    has(host.doctor(expect=OK, state_dir=r"C:\agents\winlab"), "state.trust", "ok")
+    os.makedirs(host.wine.drive("shared", "agents"))
+    os.chmod(host.wine.drive("shared"), 0o777)
+    has(host.doctor(expect=OK, state_dir=r"C:\shared\agents"), "state.trust", "warning", r"C:\shared can be moved")
     has(rows, "etw.session", "warning", "access denied")
     has(rows, "rights.events", "skipped", "could not be tried")
     has(rows, "source", "warning", "no events")

@@ -68,8 +68,9 @@ def life(fleet, wine, host, first, second):
     first.run("/i", *given, "TOKEN=pf1-0123", expect=FAILED)
     ensure("a token that is none: nothing stays", not os.path.exists(host.exe) and not os.path.exists(host.config))
     ensure("no service either", "not installed" in host.service())
-    first.run("/i", *given, "TOKEN=" + token(fleet))
+    first.run("/i", *given, "TOKEN=" + token(fleet), "INSTALLDIR=C:\\tools", "ProgramDir=C:\\tools", "PROGRAMDIR=C:\\tools")
     host.runs("installed")
+    ensure("no property moves the programs to where others write", not os.path.exists(wine.drive("tools")))
     check("all programs and texts are there", sorted(os.listdir(host.programs)),
           ["README.txt", "agent.sample.yaml", "licences.txt", "procfleet-agent.exe", "procfleet-etl.exe", "procfleet.exe"])
     fleet.wait_for("its data", lambda: fleet.hosts().get("wine-msi"))
@@ -128,8 +129,14 @@ def planted(fleet, host, msi):
         os.makedirs(host.data)
         os.symlink(elsewhere, tls)
 
+    def open_to_all():
+        write(host.config)
+        os.chown(host.config, 0, 0)
+        os.chmod(host.config, 0o666)
+
     for what, plant in (("a foreign owner", owner), ("a configuration", lambda: write(host.config)),
-                        ("a key", lambda: write(os.path.join(tls, "agent.key"))), ("a junction", junction)):
+                        ("a key", lambda: write(os.path.join(tls, "agent.key"))), ("a junction", junction),
+                        ("a configuration that others could change", open_to_all)):
         plant()
         msi.run("/i", "COLLECTOR=127.0.0.1:" + fleet.ports["ingest"], "CERTS=" + windows(certs), "NAME=wine", expect=FAILED)
         ensure("%s is refused: no service" % what, "not installed" in host.service())

@@ -47,6 +47,9 @@ def look_inside(fleet):
         for name in ("install.cmd", "uninstall.cmd", "README.txt"):
             text = z.read("%s/%s" % (top, name))
             check("%s has the line ends of Windows" % name, text.count(b"\n"), text.count(b"\r\n"))
+            for word in (b"icacls", b"powershell", b"takeown", b"%temp%", b"%tmp%", b"%random%", b" find ", b" type "):
+                ensure("%s calls no program by its name and writes nothing where users do: %s" % (name, word.decode().strip()),
+                       word not in text.lower() or name.endswith(".txt"))
         z.extractall(fleet.path("unpacked"))
     return fleet.path("unpacked", top)
 
@@ -236,7 +239,15 @@ def planted(fleet, wine, package):
     os.chmod(config, 0o666)
     err = wine.run(agent, "run", "--config", windows_data(config), expect=1)[1]
     ensure("a configuration that others can change is refused", "can be changed by others" in err, err)
-    wine.cmd(script, *args, expect=0)  # closes it again
+    err = wine.cmd(script, *args, expect=5)[1]
+    ensure("an installer does not keep it either", "look at what it holds" in err and "service prepare --accept" in err, err)
+    wine.run(agent, "service", "prepare", "--accept", "--data", windows_data(data))
+    ensure("it is closed again", not os.stat(config).st_mode & 0o007)
+    os.chmod(os.path.dirname(data), 0o777)
+    err = wine.cmd(script, *args, expect=5)[1]
+    ensure("nothing is kept where others could move it", "ProgramData can be moved" in err, err)
+    os.chmod(os.path.dirname(data), 0o755)
+    wine.cmd(script, *args, expect=0)
     fleet.wait_for("data of the service", lambda: "running" in wine.run(agent, "service", "status")[0])
     wine.cmd(windows(os.path.join(package, "uninstall.cmd")), "/purge", expect=0)
 

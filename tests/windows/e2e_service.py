@@ -1,6 +1,8 @@
 """The Windows agent as a service, under Wine, with a collector of this system: install, start, data, stop, failure, uninstall."""
 
 import os
+import re
+import shutil
 import sys
 import time
 
@@ -12,28 +14,44 @@ from prefix import WINESERVER, Prefix, windows  # noqa: E402
 
 
 class Wine(Prefix):
+    """All of it on the drive of Wine's own: above the others is this machine, where everybody can move what is in /tmp."""
+
+    def __init__(self, fleet):
+        super().__init__(fleet)
+        os.mkdir(self.drive("programs"))
+        self.exe = shutil.copy(EXE, self.drive("programs"))
+
     def service(self, *args, expect=0):
-        return self.run(EXE, "service", *args, expect=expect)
+        return self.run(self.exe, "service", *args, expect=expect)
 
 
-def write_settings(fleet, name, **more):
+def write_settings(fleet, wine, name, **more):
     tls = fleet.tls(name)
-    settings = {"state_dir": windows(fleet.path("agents", name)), "collector.addresses": "127.0.0.1:" + fleet.ports["ingest"],
+    settings = {"state_dir": "C:\\agents\\" + name, "collector.addresses": "127.0.0.1:" + fleet.ports["ingest"],
                 "tls.ca": windows(tls["ca"]), "tls.cert": windows(tls["cert"]), "tls.key": windows(tls["key"]),
                 "batch.max_age": "500ms"}
     settings.update({k.replace("__", "."): v for k, v in more.items()})
-    with open(fleet.path("agent.yaml"), "w") as f:
+    path = wine.drive("settings", "agent.yaml")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
         f.writelines("%s: '%s'\n" % row for row in settings.items())
-    return windows(fleet.path("agent.yaml"))
+    return "C:\\settings\\agent.yaml"
+
+
+def log_of(fleet, wine):
+    return fleet.log(wine.drive("agents", "wine", "log", "agent.log"))
 
 
 def life(fleet, wine):
     ensure("an unknown key is named with its line", "agent.yaml:7: unknown key" in wine.service(
-        "install", "--config", write_settings(fleet, "wine", no__such="1"), expect=2)[1])
-    config = write_settings(fleet, "wine")
+        "install", "--config", write_settings(fleet, wine, "wine", no__such="1"), expect=2)[1])
+    config = write_settings(fleet, wine, "wine")
     ensure("what is missing is said", "not installed" in wine.service("start", expect=1)[1])
     wine.service("install", "--config", config)
     ensure("once is enough", "installed already" in wine.service("install", "--config", config, expect=1)[1])
+    key = wine.run("reg", "query", r"HKLM\SYSTEM\CurrentControlSet\Services\procfleet-agent")[0]
+    ensure("it starts with the system, and not minutes later",
+           re.search(r"Start\s+REG_DWORD\s+0x2\b", key) and not re.search(r"DelayedAutoStart\s+REG_DWORD\s+0x1", key, re.I), key)
     ensure("it is stopped at first", "stopped" in wine.service("status", expect=1)[0])
     wine.service("start")
     ensure("it runs", "running, process" in wine.service("status")[0])
@@ -48,7 +66,7 @@ def life(fleet, wine):
     begun = time.monotonic()
     wine.service("stop")
     ensure("it stops in time", time.monotonic() - begun < 10, "%.1f s" % (time.monotonic() - begun))
-    log = fleet.log("agents/wine/log/agent.log")
+    log = log_of(fleet, wine)
     ensure("it ended in good order, everything delivered", "agent stopped" in log and "undelivered=0" in log, log)
     wine.service("stop")
 
@@ -58,15 +76,29 @@ def trouble(fleet, wine):
     fleet.collector.kill()
     fleet.collector.wait()
     wine.service("start")
-    fleet.wait_for("the agent to notice", lambda: "uplink unreachable" in fleet.log("agents/wine/log/agent.log"))
+    fleet.wait_for("the agent to notice", lambda: "uplink unreachable" in log_of(fleet, wine))
     begun = time.monotonic()
     wine.service("stop")
     ensure("it stops within the deadline", time.monotonic() - begun < 8, "%.1f s" % (time.monotonic() - begun))
-    write_settings(fleet, "wine", tls__key=windows(fleet.path("nowhere")))
+    write_settings(fleet, wine, "wine", tls__key=windows(fleet.path("nowhere")))
     wine.service("start", expect=None)
     fleet.wait_for("the exit code", lambda: "last exit code 1" in wine.service("status", expect=None)[0])
+    moved(fleet, wine)
     wine.service("uninstall")
     ensure("it is gone", "not installed" in wine.service("status", expect=1)[1])
+
+
+def moved(fleet, wine):
+    """A directory above that others can move: neither a start nor an installation takes what is in it."""
+    write_settings(fleet, wine, "wine")
+    os.chmod(wine.drive("agents"), 0o777)
+    wine.service("start", expect=None)
+    fleet.wait_for("a start to refuse it", lambda: "last exit code 1" in wine.service("status", expect=1)[0])
+    wine.service("uninstall")
+    said = wine.service("install", "--config", "C:\\settings\\agent.yaml", expect=1)[1]
+    ensure("so does an installation", "C:\\agents can be moved or given away by others" in said, said)
+    os.chmod(wine.drive("agents"), 0o755)
+    wine.service("install", "--config", "C:\\settings\\agent.yaml")
 
 
 if not os.path.exists(os.path.join(BIN, "procfleet-collector")):

@@ -25,7 +25,6 @@ class Machine:
 
     def __init__(self):
         self.failures = 0
-        self.dir = tempfile.mkdtemp(prefix="procfleet-real-")
         self.env = dict(os.environ)
         self.wine = None
         if SELFCHECK:
@@ -34,6 +33,9 @@ class Machine:
                 sys.exit(REFUSED)
             self.wine = os.environ["WINE64"]
             self.env.update(WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml=")  # WINEPREFIX is real_selfcheck's
+        # At the top of C:, for a service trusts no directory in one that a person could move.
+        self.top = os.path.join(self.env["WINEPREFIX"], "drive_c") if self.wine else os.environ["SystemDrive"] + os.sep
+        self.dir = tempfile.mkdtemp(prefix="procfleet-real-", dir=self.top)
         bin_dir = os.environ.get("PROCFLEET_BIN", os.path.join(ROOT, "build", "windows", "bin"))
         self.exe = os.path.join(bin_dir, "procfleet-agent.exe")
         if not os.path.exists(self.exe):
@@ -41,20 +43,21 @@ class Machine:
         self.certs = os.environ.get("PROCFLEET_CERTS", os.path.join(ROOT, "certs"))
         if not self.wine:
             self.close()
+        os.mkdir(self.path("bin"))
+        self.exe = shutil.copy(self.exe, self.path("bin"))
+        self.own()
 
     def close(self):
         """What a service takes must be administrators' alone: a checkout is open to every user, and so is what comes from it."""
         only = ["*S-1-5-18:(OI)(CI)F", "*S-1-5-32-544:(OI)(CI)F"]
         self.run("icacls", self.dir, "/inheritance:r", "/grant:r", *only, expect=0)
-        os.mkdir(self.path("bin"))
-        self.exe = shutil.copy(self.exe, self.path("bin"))
         if os.path.isdir(self.certs):
             self.certs = shutil.copytree(self.certs, self.path("certs"), copy_function=shutil.copyfile)
-        self.own()
 
     def own(self):
         """The same of who owns it: a person is a stranger to the system's service."""
-        self.run("icacls", self.dir, "/setowner", "*S-1-5-32-544", "/t", "/q", expect=0)
+        if not self.wine:
+            self.run("icacls", self.dir, "/setowner", "*S-1-5-32-544", "/t", "/q", expect=0)
 
     # -- saying --
 
@@ -127,7 +130,9 @@ class Machine:
         return os.path.join(self.dir, *parts)
 
     def windows(self, path):
-        return "Z:" + path.replace("/", "\\") if self.wine else path
+        if not self.wine:
+            return path
+        return ("C:" + path[len(self.top):] if path.startswith(self.top) else "Z:" + path).replace("/", "\\")
 
     def settings(self, name, **more):
         """A configuration whose collector is a closed port: what is collected stays in the spool."""
@@ -142,8 +147,7 @@ class Machine:
         path = self.path(name + ".yaml")
         with open(path, "w", encoding="utf-8") as f:
             f.writelines("%s: '%s'\n" % row for row in rows.items())
-        if not self.wine:
-            self.own()
+        self.own()
         return self.windows(path)
 
     def wait(self, what, condition, seconds=60):

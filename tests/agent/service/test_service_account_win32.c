@@ -14,8 +14,9 @@ static struct {
         BYTE acl[512];
         bool used;
     } lists[LISTS];
-    ULONG fail;   /* what the next calls of control give */
-    unsigned set; /* calls that replaced a list */
+    ULONG fail;                            /* what the next calls of control give */
+    unsigned set;                          /* calls that replaced a list */
+    unsigned calls, fail_from, fail_times; /* of control; these fail */
 } sys;
 
 static const GUID kernel = {
@@ -41,11 +42,12 @@ static struct kept *list_of(const GUID *guid, bool make)
 
 static ULONG WINAPI control(GUID *guid, ULONG how, PSID sid, ULONG rights, BOOLEAN allow)
 {
+    unsigned call = sys.calls++;
     struct kept *k = sys.fail ? NULL : list_of(guid, true);
     ACL *acl;
 
-    if (!k) {
-        return sys.fail;
+    if (!k || (call >= sys.fail_from && call < sys.fail_from + sys.fail_times)) {
+        return sys.fail ? sys.fail : ERROR_INVALID_PARAMETER;
     }
     acl = (ACL *)(void *)k->acl;
     if (how == EventSecuritySetDACL) {
@@ -149,7 +151,7 @@ static void what_is_given_is_taken_and_nothing_else(void **state)
     sid_of(system, 18);
     sid_of(guests, 7);
     assert_ok(service_account_access_grant(&api, us, sessions, COUNT_OF(sessions)));
-    assert_ok(service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions)));
+    assert_ok(service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions), NULL));
     assert_int_equal(rights_of(&kernel, us), 0);
     assert_int_equal(rights_of(&kernel, system), 0x1fff);
     assert_int_equal(rights_of(&kernel, guests), 0x10);
@@ -158,7 +160,7 @@ static void what_is_given_is_taken_and_nothing_else(void **state)
         memcpy(&guid, sessions[i], sizeof guid);
         assert_null(list_of(&guid, false));
     }
-    assert_ok(service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions)));
+    assert_ok(service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions), NULL));
     assert_int_equal(sys.set, 1); /* a list without us is not written */
 }
 
@@ -171,9 +173,36 @@ static void a_list_of_us_alone_stays(void **state)
     sid_of(us, 1234);
     assert_int_equal(control(&guid, EventSecuritySetDACL, us, 0x81, TRUE), 0);
     sys.set = 0;
-    assert_ok(service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions)));
+    assert_ok(service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions), NULL));
     assert_int_equal(sys.set, 0);
     assert_int_equal(rights_of(&kernel, us), 0x81);
+}
+
+/* One call or all from any of them on: an entry of Windows' own is there, or is said to be missing.
+ */
+static void taking_fails_halfway_and_costs_no_entry_in_silence(void **state)
+{
+    BYTE us[SECURITY_MAX_SID_SIZE], system[SECURITY_MAX_SID_SIZE], guests[SECURITY_MAX_SID_SIZE];
+
+    sid_of(us, 1234);
+    sid_of(system, 18);
+    sid_of(guests, 7);
+    for (unsigned i = 0; i < 12; i++) {
+        struct errmsg why = {""};
+        int lost;
+        enum err e;
+
+        begin(state);
+        assert_ok(service_account_access_grant(&api, us, sessions, COUNT_OF(sessions)));
+        sys.calls = 0;
+        sys.fail_from = i % 6;
+        sys.fail_times = i < 6 ? 1 : 100;
+        e = service_account_access_revoke(&api, us, sessions, COUNT_OF(sessions), &why);
+        lost = !rights_of(&kernel, system) + !rights_of(&kernel, guests);
+        assert_int_equal(e != ERR_OK, why.text[0] != '\0');
+        assert_true(lost == 0 || (lost == 1 && strstr(why.text, "entry of S-1-5-18")));
+        assert_true(i >= 6 || e == ERR_OK); /* it is tried again */
+    }
 }
 
 static void a_refusal_is_reported(void **state)
@@ -193,6 +222,7 @@ int main(void)
         cmocka_unit_test_setup(an_account_may_set_flags_and_run_the_sessions, begin),
         cmocka_unit_test_setup(what_is_given_is_taken_and_nothing_else, begin),
         cmocka_unit_test_setup(a_list_of_us_alone_stays, begin),
+        cmocka_unit_test_setup(taking_fails_halfway_and_costs_no_entry_in_silence, begin),
         cmocka_unit_test_setup(a_refusal_is_reported, begin),
     };
 

@@ -177,6 +177,33 @@ static void only_self_system_administrators_and_our_service_are_trusted(void **s
     }
 }
 
+/* Windows lets users make files of theirs in C:\ProgramData and at the top of a volume: that moves
+ * nothing of ours. At the top of other volumes they may "modify", and nobody can move that. */
+static void who_may_make_things_above_may_not_move_ours(void **state)
+{
+    static const struct who system = SYSTEM, alice = ALICE;
+    static const struct {
+        DWORD mask;
+        enum err move, top;
+    } rows[] = {
+        {FILE_ADD_FILE | FILE_ADD_SUBDIRECTORY | FILE_WRITE_EA | FILE_WRITE_ATTRIBUTES, ERR_OK,
+         ERR_OK},
+        {FILE_GENERIC_READ | FILE_GENERIC_WRITE | DELETE, ERR_ACCESS, ERR_OK},
+        {FILE_DELETE_CHILD, ERR_ACCESS, ERR_ACCESS},
+        {WRITE_DAC, ERR_ACCESS, ERR_ACCESS},
+        {WRITE_OWNER, ERR_ACCESS, ERR_ACCESS},
+        {GENERIC_ALL, ERR_ACCESS, ERR_ACCESS},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct entry users = {USERS, rows[i].mask, 0, false};
+
+        assert_err(judge_of(&system, &users, 1, OS_ACL_MOVE), rows[i].move);
+        assert_err(judge_of(&system, &users, 1, OS_ACL_TOP), rows[i].top);
+    }
+    assert_err(judge_of(&alice, NULL, 0, OS_ACL_TOP), ERR_ACCESS);
+}
+
 /* An entry for objects of a directory service lets whom it names use a file, too, when it names no
  * kind of object. */
 static void an_entry_laid_out_otherwise_is_not_passed_over(void **state)
@@ -370,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_self_system_administrators_and_our_service_are_trusted),
+        cmocka_unit_test(who_may_make_things_above_may_not_move_ours),
         cmocka_unit_test(an_entry_laid_out_otherwise_is_not_passed_over),
         cmocka_unit_test(an_empty_list_is_private_and_none_is_not),
         cmocka_unit_test(what_is_made_private_is_found_private_by_whoever_is_trusted),

@@ -13,8 +13,8 @@
 #include "common/os/os_owner.h"
 #include "tests/support/support.h"
 
-/* Everybody may do everything with it. */
-static void open_to_all(const char *path)
+/* Everybody may do this with it. */
+static void let_all(const char *path, DWORD rights)
 {
     static SID_IDENTIFIER_AUTHORITY world = {SECURITY_WORLD_SID_AUTHORITY};
     BYTE list[256], sid[SECURITY_MAX_SID_SIZE];
@@ -26,10 +26,20 @@ static void open_to_all(const char *path)
     assert_true(InitializeSid(sid, &world, 1));
     *GetSidSubAuthority(sid, 0) = 0;
     assert_true(InitializeAcl(acl, sizeof list, ACL_REVISION));
-    assert_true(AddAccessAllowedAce(acl, ACL_REVISION, FILE_ALL_ACCESS, sid));
+    assert_true(AddAccessAllowedAce(acl, ACL_REVISION, rights, sid));
     assert_true(InitializeSecurityDescriptor(&sd, SECURITY_DESCRIPTOR_REVISION));
     assert_true(SetSecurityDescriptorDacl(&sd, TRUE, acl, FALSE));
     assert_true(SetFileSecurityW(wide, DACL_SECURITY_INFORMATION, &sd));
+}
+
+static void open_to_all(const char *path)
+{
+    let_all(path, FILE_ALL_ACCESS);
+}
+
+static void show_to_all(const char *path)
+{
+    let_all(path, FILE_GENERIC_READ);
 }
 
 static char *made(const char *dir, const char *name, bool is_dir)
@@ -52,20 +62,63 @@ static void a_claimed_directory_is_closed_with_all_that_is_in_it(void **state)
     struct errmsg why = {""};
 
     open_to_all(data);
-    open_to_all(key);
+    show_to_all(key);
     assert_err(os_check_private(key), ERR_ACCESS);
     assert_err(os_owner_check(data, &why), ERR_ACCESS);
     assert_non_null(strstr(why.text, "can be changed by others"));
     assert_non_null(strstr(why.text, "service prepare --data"));
-    assert_ok(os_owner_claim(data, NULL, &why));
+    assert_ok(os_owner_claim(data, NULL, false, &why));
     assert_ok(os_owner_check(data, &why));
     assert_ok(os_check_private(key));
     open_to_all(key); /* deep in it, too */
     assert_err(os_owner_check(data, &why), ERR_ACCESS);
     assert_non_null(strstr(why.text, "agent.key"));
+    assert_non_null(strstr(why.text, "service prepare --accept --data"));
     mem_free(key);
     mem_free(tls);
     mem_free(data);
+}
+
+/* What it holds may be theirs, although it belongs to an administrator. */
+static void a_file_that_others_could_change_is_kept_only_when_somebody_has_looked(void **state)
+{
+    char *data = made(*state, "data", true), *config = made(data, "agent.yaml", false);
+    struct errmsg why = {""};
+
+    open_to_all(config);
+    assert_err(os_owner_claim(data, NULL, false, &why), ERR_ACCESS);
+    assert_non_null(strstr(why.text, "agent.yaml can be changed by others"));
+    assert_non_null(strstr(why.text, "look at what it holds"));
+    assert_err(os_owner_claim(data, NULL, false, &why), ERR_ACCESS); /* it is still so */
+    assert_ok(os_owner_claim(data, NULL, true, &why));
+    assert_ok(os_check_private(config));
+    assert_ok(os_owner_claim(data, NULL, false, &why));
+    mem_free(config);
+    mem_free(data);
+}
+
+static void what_others_can_move_is_not_above_what_is_trusted(void **state)
+{
+    char *a = os_path_join(*state, "a"), *c = os_path_join(*state, "a\\c");
+    char *data = os_path_join(*state, "a\\b\\data"), *other = os_path_join(*state, "a\\c\\data");
+    struct errmsg why = {""};
+
+    assert_ok(os_owner_check_above(data, &why)); /* nothing of it is there */
+    assert_ok(os_owner_claim(data, NULL, false, &why));
+    assert_ok(os_owner_check_above(data, &why));
+    open_to_all(a);
+    assert_ok(os_owner_check(data, &why));
+    assert_err(os_owner_check_above(data, &why), ERR_ACCESS);
+    assert_non_null(strstr(why.text, "\\a can be moved or given away by others"));
+    assert_non_null(strstr(why.text, "only administrators can move"));
+    assert_err(os_owner_claim(data, NULL, true, &why), ERR_ACCESS);
+    assert_err(os_owner_claim(other, NULL, true, &why), ERR_ACCESS);
+    assert_false(os_exists(c));
+    assert_ok(os_owner_check_above(a, &why)); /* itself is for others to judge */
+    mem_free(other);
+    mem_free(data);
+    mem_free(c);
+    mem_free(a);
 }
 
 static void one_that_is_not_there_is_made_private(void **state)
@@ -74,8 +127,8 @@ static void one_that_is_not_there_is_made_private(void **state)
     struct errmsg why = {""};
 
     assert_ok(os_owner_check(dir, &why));
-    assert_ok(os_owner_claim(dir, "NT SERVICE\\procfleet-agent", &why));
-    assert_ok(os_owner_claim(dir, NULL, &why));
+    assert_ok(os_owner_claim(dir, "NT SERVICE\\procfleet-agent", false, &why));
+    assert_ok(os_owner_claim(dir, NULL, false, &why));
     assert_ok(os_check_private(dir));
     mem_free(dir);
 }
@@ -87,13 +140,13 @@ static void what_is_no_agents_directory_is_left_alone(void **state)
     struct errmsg why = {""};
 
     for (size_t i = 0; i < COUNT_OF(roots); i++) {
-        assert_err(os_owner_claim(roots[i], NULL, &why), ERR_INVALID);
+        assert_err(os_owner_claim(roots[i], NULL, false, &why), ERR_INVALID);
     }
     open_to_all(file);
-    assert_err(os_owner_claim(data, NULL, &why), ERR_INVALID);
+    assert_err(os_owner_claim(data, NULL, false, &why), ERR_INVALID);
     assert_non_null(strstr(why.text, "not an agent's"));
     assert_err(os_check_private(file), ERR_ACCESS);
-    assert_err(os_owner_claim(data, "no such account", &why), ERR_NOTFOUND);
+    assert_err(os_owner_claim(data, "no such account", false, &why), ERR_NOTFOUND);
     mem_free(file);
     mem_free(data);
 }
@@ -144,7 +197,7 @@ static void what_is_a_link_is_refused(void **state)
     assert_true(CreateHardLinkW(to, from, NULL));
     assert_err(os_owner_check(data, &why), ERR_ACCESS);
     assert_non_null(strstr(why.text, "is a link to another place"));
-    assert_err(os_owner_claim(data, NULL, &why), ERR_ACCESS);
+    assert_err(os_owner_claim(data, NULL, false, &why), ERR_ACCESS);
     assert_non_null(strstr(why.text, "nothing in it is trusted"));
     assert_err(os_check_private(link), ERR_ACCESS);
     mem_free(other);
@@ -152,14 +205,25 @@ static void what_is_a_link_is_refused(void **state)
     mem_free(data);
 }
 
-#define TEST(f) \
-    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
+/* On the drive that Wine has for itself: what is above others is this machine's, not Windows'. */
+static int make_dir(void **state)
+{
+    uint64_t id;
+
+    assert_ok(os_random(&id, sizeof id));
+    (void)snprintf(*state, 256, "C:\\procfleet-%016llx", (unsigned long long)id);
+    return os_mkdirs(*state, true);
+}
+
+#define TEST(f) cmocka_unit_test_prestate_setup_teardown(f, make_dir, support_dir_teardown, dir)
 
 int main(void)
 {
     static char dir[256];
     const struct CMUnitTest tests[] = {
         TEST(a_claimed_directory_is_closed_with_all_that_is_in_it),
+        TEST(a_file_that_others_could_change_is_kept_only_when_somebody_has_looked),
+        TEST(what_others_can_move_is_not_above_what_is_trusted),
         TEST(one_that_is_not_there_is_made_private),
         TEST(what_is_no_agents_directory_is_left_alone),
         TEST(a_file_is_trusted_with_its_directory_alone),
