@@ -11,6 +11,10 @@
 #define REPORT   "please report it with the system's build; see docs/windows.md, Unverified"
 #define SKEW_MAX (50 * CLK_MS) /* what the agent allows between a start's stamp and its time */
 #define WRITTEN  (8u << 20)
+/* Codes of the system. */
+#define DENIED        5u
+#define NO_SLOT       1450u
+#define STATUS_DENIED 0xc0000022u
 
 #define SAY(d, check, sound, ...)                                                        \
     check_result_report(d->all, check, (sound) ? CHECK_RESULT_OK : CHECK_RESULT_WARNING, \
@@ -264,6 +268,44 @@ static void tell_identity(struct doctor *d, const struct doctor_proof *p)
         us(p->pair.median));
 }
 
+static void tell_negative(struct doctor *d, const struct doctor_proof_negative *n)
+{
+    if (n->second_tried) {
+        SAY(d, "fact.second", n->second_refused,
+            "who asks for the sessions while another one has them is refused: %s",
+            yes(n->second_refused));
+    }
+    if (n->foreign_tried) {
+        SAY(d, "fact.foreign", n->foreign == ERR_EXISTS && n->foreign_kept,
+            "beside a session of our name that is another's ours: %s; that one stood afterwards: "
+            "%s",
+            n->foreign ? err_text(n->foreign) : "started", yes(n->foreign_kept));
+    }
+    if (n->slots > 0) {
+        SAY(d, "fact.slots", n->slots_code == NO_SLOT && n->full == ERR_FULL,
+            "%u system loggers could be started beside the others, then code %u; ours then: %s",
+            n->slots, n->slots_code, n->full ? n->full_why : "started");
+    }
+    if (n->less_tried) {
+        SAY(d, "fact.refused", n->less_start == DENIED && n->less_table == STATUS_DENIED,
+            "without groups and privileges: code %u of starting a session, %#x of the table of "
+            "class 148",
+            n->less_start, n->less_table);
+    }
+}
+
+/* A container takes flags and tells nothing of them. */
+static void tell_kind(struct doctor *d, const struct doctor_proof_kind *k)
+{
+    if (k->asked) {
+        SAY(d, "fact.kind", k->container == 0,
+            "%s; container: %u; language %#x, administrators are \"%s\", code pages %u and %u; "
+            "FIPS policy: %s; constrained language mode: %s",
+            k->installation[0] ? k->installation : "of a kind it does not tell", k->container,
+            k->language, k->administrators, k->ansi, k->oem, yes(k->fips), yes(k->lockdown));
+    }
+}
+
 static void tell_account(struct doctor *d, const struct doctor_proof *p)
 {
     if (!p->account) {
@@ -335,14 +377,16 @@ void doctor_proof_tell(struct doctor *d, const struct doctor_proof *p)
         tell_session(d, p);
         tell_bursts(d, p);
         tell_identity(d, p);
+        tell_negative(d, &p->negative);
     } else {
         check_result_report(
             d->all, "fact.proof", CHECK_RESULT_SKIPPED, "",
             "not applicable here: guid, update, flags, burst, start_loss, identity, "
-            "sequence, skew and pair need a trace session: %s",
+            "sequence, skew, pair, second, foreign, slots and refused need a trace session: %s",
             p->why.text);
     }
     tell_account(d, p);
+    tell_kind(d, &p->kind);
     for (size_t i = 0; i < DOCTOR_PROOF_TABLES; i++) {
         if (p->tables[i].class) {
             tell_table(d, &p->tables[i]);

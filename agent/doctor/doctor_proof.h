@@ -44,6 +44,29 @@ struct doctor_proof_table {
     int64_t cpu_ns, wall_ns;                /* of all processes, idle included; between two reads */
 };
 
+/* What must be refused, and how that looks. */
+struct doctor_proof_negative {
+    bool second_tried, second_refused; /* who asks for the sessions while somebody has them */
+    bool foreign_tried, foreign_kept;  /* a session of our name and another's identifier stands */
+    enum err foreign;                  /* of starting ours beside it */
+    unsigned slots;                    /* system loggers that could be started beside the others */
+    uint32_t slots_code;               /* of the next one; 0 = it was not refused */
+    enum err full;                     /* of starting ours then, */
+    char full_why[320];                /* and what it said */
+    bool less_tried;                   /* with neither groups nor privileges: */
+    uint32_t less_start, less_table;   /* codes of starting a session, of the table of class 148 */
+};
+
+/* What of this host others have stumbled over. */
+struct doctor_proof_kind {
+    char installation[64];      /* "Client", "Server", "Server Core", … */
+    char administrators[128];   /* the group's name in the system's language */
+    unsigned language;          /* its LANGID */
+    unsigned ansi, oem;         /* code pages */
+    uint32_t container;         /* ContainerType; 0 = none */
+    bool fips, lockdown, asked; /* FIPS policy; constrained language mode of scripts */
+};
+
 struct doctor_proof_spread { /* ns */
     unsigned n;
     int64_t least, median, most;
@@ -76,6 +99,8 @@ struct doctor_proof {
         int64_t asked_ns;
         struct doctor_proof_spread took;
     } timers[DOCTOR_PROOF_TIMERS];
+    struct doctor_proof_negative negative;
+    struct doctor_proof_kind kind;
     unsigned renames, renames_failed;
     int64_t drift_ns, drift_over_ns; /* precise time against the counter */
 };

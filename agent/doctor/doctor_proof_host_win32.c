@@ -127,6 +127,47 @@ static void try_account(struct doctor_proof *out, struct doctor_dump *dump)
     mem_free(room);
 }
 
+/* -- what kind of host -- */
+
+static uint32_t registry_number(const char *key, const char *name)
+{
+    uint32_t value = 0;
+    DWORD n = sizeof value;
+
+    return RegGetValueA(HKEY_LOCAL_MACHINE, key, name, RRF_RT_REG_DWORD, NULL, &value, &n) ==
+                   ERROR_SUCCESS
+               ? value
+               : 0;
+}
+
+static void try_kind(struct doctor_proof_kind *out)
+{
+    static const char nt[] = "SOFTWARE\\Microsoft\\Windows NT\\CurrentVersion";
+    static const char control[] = "SYSTEM\\CurrentControlSet\\Control";
+    static const char fips[] = "SYSTEM\\CurrentControlSet\\Control\\Lsa\\FipsAlgorithmPolicy";
+    BYTE sid[SECURITY_MAX_SID_SIZE];
+    WCHAR name[NAME_UNITS], domain[NAME_UNITS];
+    DWORD n = sizeof sid, name_n = NAME_UNITS, domain_n = NAME_UNITS;
+    DWORD size = sizeof out->installation;
+    SID_NAME_USE use;
+
+    out->asked = true;
+    if (RegGetValueA(HKEY_LOCAL_MACHINE, nt, "InstallationType", RRF_RT_REG_SZ, NULL,
+                     out->installation, &size) != ERROR_SUCCESS) {
+        out->installation[0] = '\0';
+    }
+    if (CreateWellKnownSid(WinBuiltinAdministratorsSid, NULL, sid, &n) &&
+        LookupAccountSidW(NULL, sid, name, &name_n, domain, &domain_n, &use)) {
+        to_utf8(out->administrators, sizeof out->administrators, name);
+    }
+    out->language = GetSystemDefaultUILanguage();
+    out->ansi = GetACP();
+    out->oem = GetOEMCP();
+    out->container = registry_number(control, "ContainerType");
+    out->fips = registry_number(fips, "Enabled") != 0;
+    out->lockdown = GetEnvironmentVariableW(L"__PSLockdownPolicy", NULL, 0) > 0;
+}
+
 /* -- tables -- */
 
 static uint64_t private_bytes(void)
@@ -265,6 +306,7 @@ void doctor_proof_host(struct doctor_proof *out, const char *dir, struct doctor_
     }
     try_account(out, dump);
     try_provider(out);
+    try_kind(&out->kind);
     try_tables(out, dir, dump, patience_ns);
     try_timers(out);
     try_renames(out, dir);

@@ -7,6 +7,7 @@
 #include "agent/doctor/doctor_proof.h"
 #include "agent/doctor/doctor_trial_win32.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/windows/etw_owner.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
@@ -16,6 +17,8 @@
 #define MANY        100 /* children of a trial; a burst has four times as many */
 #define WIDE        40  /* children at once */
 #define SESSION     L"procfleet-doctor"
+#define SLOTS_MAX   10
+#define LESS_GROUPS 6
 #define KP_SEQUENCE 4 /* offset in a start of version 3 and up */
 
 static struct { /* the functions of the system, while what they answer is dumped */
@@ -447,6 +450,153 @@ static void try_identity(struct doctor_proof *out, const struct etw_api *api,
     mem_free(seen);
 }
 
+/* -- what must be refused -- */
+
+static void block_start(struct block *b, ULONG mode, unsigned char mark)
+{
+    block_fill(b);
+    b->p.Wnode.ClientContext = 1;
+    memset(&b->p.Wnode.Guid, mark, sizeof b->p.Wnode.Guid);
+    b->p.LogFileMode = EVENT_TRACE_REAL_TIME_MODE | mode;
+    b->p.LogFileNameOffset = 0; /* of a session without a file */
+    b->p.BufferSize = 4;
+}
+
+static void block_stop(const struct etw_api *api, struct block *b, const WCHAR *name)
+{
+    block_fill(b);
+    (void)api->control(0, name, &b->p, EVENT_TRACE_CONTROL_STOP);
+}
+
+/* Whether ours can be had. */
+static enum err try_ours(const struct etw_api *api, struct errmsg *why)
+{
+    struct doctor_trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS};
+    struct doctor_trial *t = NULL;
+    enum err e = doctor_trial_begin(&t, &conf, why);
+
+    doctor_trial_free(t);
+    return e;
+}
+
+static void try_second(struct doctor_proof_negative *out)
+{
+    struct etw_owner *first = NULL, *second = NULL;
+    enum err e = etw_owner_take(&first, NULL);
+
+    out->second_tried = e == ERR_OK || e == ERR_BUSY; /* an agent may have them */
+    out->second_refused = e == ERR_BUSY || (!e && etw_owner_take(&second, NULL) == ERR_BUSY);
+    etw_owner_give(second);
+    etw_owner_give(first);
+}
+
+static void try_foreign(struct doctor_proof_negative *out, const struct etw_api *api,
+                        struct block *b)
+{
+    TRACEHANDLE h;
+
+    block_start(b, 0, 0x5a);
+    out->foreign_tried = api->start(&h, SESSION, &b->p) == ERROR_SUCCESS;
+    if (!out->foreign_tried) {
+        return;
+    }
+    out->foreign = try_ours(api, NULL);
+    block_fill(b);
+    out->foreign_kept =
+        api->control(0, SESSION, &b->p, EVENT_TRACE_CONTROL_QUERY) == ERROR_SUCCESS &&
+        b->p.Wnode.Guid.Data1 == 0x5a5a5a5a;
+    block_stop(api, b, SESSION);
+}
+
+/* For a moment nobody else can have one either. */
+static void try_slots(struct doctor_proof_negative *out, const struct etw_api *api, struct block *b)
+{
+    WCHAR name[] = SESSION L"-0";
+    const size_t digit = sizeof name / sizeof *name - 2;
+    struct errmsg why = {""};
+    TRACEHANDLE h;
+
+    while (out->slots < SLOTS_MAX && !out->slots_code) {
+        name[digit] = (WCHAR)(L'0' + out->slots);
+        block_start(b, EVENT_TRACE_SYSTEM_LOGGER_MODE, (unsigned char)(0x60 + out->slots));
+        out->slots_code = api->start(&h, name, &b->p);
+        out->slots += out->slots_code == ERROR_SUCCESS;
+    }
+    out->full = try_ours(api, &why);
+    (void)snprintf(out->full_why, sizeof out->full_why, "%.*s", (int)sizeof out->full_why - 1,
+                   why.text);
+    for (unsigned i = 0; i < out->slots; i++) {
+        name[digit] = (WCHAR)(L'0' + i);
+        block_stop(api, b, name);
+    }
+}
+
+/* A token as this program's, but of nobody's groups. */
+static HANDLE less_token(void)
+{
+    static const WELL_KNOWN_SID_TYPE groups[LESS_GROUPS] = {
+        WinLocalSystemSid, WinBuiltinAdministratorsSid, WinBuiltinPerfLoggingUsersSid,
+        WinServiceSid,     WinLocalServiceSid,          WinNetworkServiceSid};
+    BYTE sids[LESS_GROUPS][SECURITY_MAX_SID_SIZE];
+    SID_AND_ATTRIBUTES all[LESS_GROUPS] = {{NULL, 0}};
+    HANDLE token, less = NULL, own = NULL;
+
+    for (size_t i = 0; i < LESS_GROUPS; i++) {
+        DWORD n = sizeof sids[i];
+
+        (void)CreateWellKnownSid(groups[i], NULL, sids[i], &n);
+        all[i].Sid = sids[i];
+    }
+    if (!OpenProcessToken(GetCurrentProcess(), TOKEN_DUPLICATE | TOKEN_QUERY, &token)) {
+        return NULL;
+    }
+    if (CreateRestrictedToken(token, DISABLE_MAX_PRIVILEGE, LESS_GROUPS, all, 0, NULL, 0, NULL,
+                              &less)) {
+        (void)DuplicateToken(less, SecurityImpersonation, &own);
+        CloseHandle(less);
+    }
+    CloseHandle(token);
+    return own;
+}
+
+static void try_less(struct doctor_proof_negative *out, const struct etw_api *api, struct block *b)
+{
+    HANDLE token = less_token();
+    ULONG status = 0;
+    TRACEHANDLE h;
+    uint8_t *table;
+    size_t n;
+
+    out->less_tried = token && SetThreadToken(NULL, token);
+    if (out->less_tried) {
+        block_start(b, EVENT_TRACE_SYSTEM_LOGGER_MODE, 0x5b);
+        out->less_start = api->start(&h, SESSION, &b->p);
+        table = doctor_try_table(148, &n, &status);
+        mem_free(table);
+        out->less_table = status;
+        (void)SetThreadToken(NULL, NULL);
+        if (out->less_start == ERROR_SUCCESS) {
+            block_stop(api, b, SESSION);
+        }
+    }
+    if (token) {
+        CloseHandle(token);
+    }
+}
+
+static void try_negative(struct doctor_proof *out, const struct etw_api *api)
+{
+    struct block *b = mem_alloc(sizeof *b);
+
+    try_second(&out->negative);
+    if (b) {
+        try_foreign(&out->negative, api, b);
+        try_slots(&out->negative, api, b);
+        try_less(&out->negative, api, b);
+    }
+    mem_free(b);
+}
+
 /* -- all -- */
 
 void doctor_proof_sessions(struct doctor_proof *out, const struct etw_api *api,
@@ -469,6 +619,7 @@ void doctor_proof_sessions(struct doctor_proof *out, const struct etw_api *api,
     try_start(&out->without_reader, &ours, false, patience_ns);
     try_identity(out, &ours, dump, children, patience_ns);
     try_bursts(out, &ours, children, patience_ns);
+    try_negative(out, api);
 }
 
 void doctor_proof_try(struct doctor_proof *out, const char *dir, struct doctor_dump *dump,

@@ -9,8 +9,8 @@ from real import Machine, argument
 # What a real Windows must answer; the figures are in the details.
 ASKED = ("fact.rundown fact.masks fact.versions fact.delay fact.order fact.children fact.totals fact.guid fact.update fact.flags "
          "fact.burst fact.start_loss fact.account fact.table fact.own fact.identity fact.sequence fact.skew fact.pair fact.timer "
-         "fact.rename fact.clock").split()
-HOST_ONLY = "fact.account fact.table fact.timer fact.rename fact.clock fact.cost".split()
+         "fact.rename fact.clock fact.second fact.foreign fact.slots fact.refused fact.kind").split()
+HOST_ONLY = "fact.account fact.kind fact.table fact.timer fact.rename fact.clock fact.cost".split()
 
 
 def judge(machine, rows, asked):

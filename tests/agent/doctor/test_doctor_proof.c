@@ -98,6 +98,23 @@ static struct doctor_proof sound(void)
         .skew = {20, -CLK_MS, 0, CLK_MS},
         .pair = {20, -3 * CLK_MS, CLK_MS, 9 * CLK_MS},
         .timers = {{CLK_MS, {40, CLK_MS, 15 * CLK_MS / 10, 2 * CLK_MS}}},
+        .negative = {.second_tried = true,
+                     .second_refused = true,
+                     .foreign_tried = true,
+                     .foreign = ERR_EXISTS,
+                     .foreign_kept = true,
+                     .slots = 5,
+                     .slots_code = 1450,
+                     .full = ERR_FULL,
+                     .full_why = "no slot is free, they are held by: xperf",
+                     .less_tried = true,
+                     .less_start = 5,
+                     .less_table = 0xc0000022},
+        .kind = {.asked = true,
+                 .installation = "Server Core",
+                 .administrators = "Administratoren",
+                 .language = 0x407,
+                 .fips = true},
         .renames = 200,
         .drift_over_ns = 10 * CLK_S,
     };
@@ -108,10 +125,12 @@ static struct doctor_proof sound(void)
 static void a_host_as_everybody_says_confirms_all(void **state)
 {
     static const char *const checks[] = {
-        "fact.guid ok",     "fact.update ok", "fact.flags ok",      "fact.burst ok",
-        "fact.identity ok", "fact.sequence",  "fact.start_loss ok", "fact.skew ok",
-        "fact.pair ok",     "fact.account",   "fact.table ok",      "fact.own ok",
-        "fact.time ok",     "fact.timer ok",  "fact.rename ok",     "fact.clock ok",
+        "fact.guid ok",     "fact.update ok",  "fact.flags ok",      "fact.burst ok",
+        "fact.identity ok", "fact.sequence",   "fact.start_loss ok", "fact.skew ok",
+        "fact.pair ok",     "fact.account",    "fact.table ok",      "fact.own ok",
+        "fact.time ok",     "fact.timer ok",   "fact.rename ok",     "fact.clock ok",
+        "fact.second ok",   "fact.foreign ok", "fact.slots ok",      "fact.refused ok",
+        "fact.kind ok",
     };
     struct doctor_proof p = sound();
     struct found all;
@@ -164,6 +183,14 @@ static void each_surprise_is_a_warning_of_its_own(void **state)
     SURPRISE(tables[0].own_switches, 43, "fact.own");
     SURPRISE(tables[0].disk_before, 2u << 20, "fact.own");
     SURPRISE(timers[0].took.median, 16 * CLK_MS, "fact.timer");
+    SURPRISE(negative.second_refused, false, "fact.second");
+    SURPRISE(negative.foreign, ERR_OK, "fact.foreign");
+    SURPRISE(negative.foreign_kept, false, "fact.foreign");
+    SURPRISE(negative.slots_code, 0, "fact.slots");
+    SURPRISE(negative.full, ERR_IO, "fact.slots");
+    SURPRISE(negative.less_start, 0, "fact.refused");
+    SURPRISE(negative.less_table, 0, "fact.refused");
+    SURPRISE(kind.container, 2, "fact.kind");
     SURPRISE(renames_failed, 1, "fact.rename");
     SURPRISE(drift_ns, -11 * CLK_MS, "fact.clock");
 }
@@ -179,6 +206,7 @@ static void without_sessions_the_rest_is_told_all_the_same(void **state)
     judge(&all, &p, false);
     assert_true(says(&all, "fact.proof skipped"));
     assert_false(says(&all, "fact.guid"));
+    assert_false(says(&all, "fact.slots"));
     assert_true(says(&all, "fact.own ok"));
     assert_true(says(&all, "fact.account ok"));
 }

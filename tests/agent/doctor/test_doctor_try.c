@@ -125,6 +125,12 @@ static void the_first_run_is_tried_with_sessions_of_its_own(void **state)
     assert_true(proof->with_reader.tried && proof->without_reader.tried);
     assert_int_equal(proof->children, 1);
     assert_int_equal(proof->both, 0);
+    assert_true(proof->negative.second_tried && proof->negative.second_refused);
+    assert_true(proof->negative.foreign_tried && proof->negative.foreign_kept);
+    assert_int_equal(proof->negative.foreign, ERR_EXISTS);
+    assert_int_equal(proof->negative.slots, 6); /* the double has eight for all names it met */
+    assert_int_equal(proof->negative.slots_code, ERROR_NO_SYSTEM_RESOURCES);
+    assert_false(etwreplay_exists("procfleet-doctor-0") || etwreplay_exists("procfleet-doctor-5"));
     path = os_path_join(dir, "calls.jsonl");
     assert_true(os_exists(path));
     mem_free(path);
@@ -144,6 +150,7 @@ static void what_needs_no_session_is_proven_on_this_system(void **state)
     doctor_proof_host(proof, dir, dump, PATIENCE_NS);
     assert_ok(doctor_dump_close(dump, NULL));
     assert_true(proof->account && proof->user[0]);
+    assert_true(proof->kind.asked && proof->kind.administrators[0] && proof->kind.ansi);
     assert_int_equal(proof->tables[0].status, 0);
     assert_true(proof->tables[0].processes > 0);
     assert_int_equal(proof->timers[2].took.n, 40);
