@@ -50,8 +50,9 @@ NODISCARD enum err os_owner_also_trust(const char *account, struct errmsg *why);
  * `account` (NULL: none) may use it or anything in it afterwards. One that belongs to others, has
  * links or things of others in it, or is no agent's directory at all, is refused and stays as it
  * is, but for its list; so is one below a directory that others could move away, and one with files
- * that others could change until now, unless somebody has looked at them (`accept`). Errors: ERR_ACCESS, ERR_INVALID (the path), ERR_NOTFOUND (no such account),
- * ERR_FULL (too many files), ERR_NOMEM, ERR_IO; ERR_UNSUPPORTED (elsewhere) */
+ * that others could change until now, unless somebody has looked at them (`accept`).
+ * Errors: ERR_ACCESS, ERR_INVALID (the path), ERR_NOTFOUND (no such account), ERR_FULL (too many
+ * files), ERR_NOMEM, ERR_IO; ERR_UNSUPPORTED (elsewhere) */
 NODISCARD enum err os_owner_claim(const char *dir, const char *account, bool accept,
                                   struct errmsg *why);
 
