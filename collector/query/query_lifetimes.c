@@ -197,9 +197,10 @@ static void lives_count(struct lives *l, struct life_name *image, bool end, int6
 
 /* -- one process -- */
 
+/* Rounded down on both sides of `since`: the same moment whichever t0 an answer has. */
 static int64_t life_us(int64_t ns, int64_t since_ns)
 {
-    int64_t us = clk_sub(ns, since_ns) / CLK_US;
+    int64_t span = clk_sub(ns, since_ns), us = span / CLK_US - (span % CLK_US < 0);
 
     us = us < LIVES_FAR_US ? us : LIVES_FAR_US;
     return us > -LIVES_FAR_US ? us : -LIVES_FAR_US;

@@ -361,6 +361,40 @@ static void hosts_and_boots_are_told_apart(void **state)
     lab_close(l);
 }
 
+/* The start lies between the two answers' first buckets, and not on a microsecond. */
+static void a_start_is_the_same_moment_whatever_the_buckets_are(void **state)
+{
+    const int64_t began_ns = LAB_NS(104) + 123456789;
+    struct proc_info info = {.id = {5, 5},
+                             .have = INFO_CREATE_TIME,
+                             .create_ns = began_ns,
+                             .name = str_make("early"),
+                             .user = str_make("eve")};
+    struct lab *l = lab_open(NULL, NULL);
+    int64_t cpu_ms[30] = {0};
+
+    (void)state;
+    lab_begin(l, 1, 7, 1);
+    ticks(l, 100, 30);
+    lab_cpu(l, 5, false, 5, 25, cpu_ms);
+    lab_info(l, &info);
+    lab_put(l);
+    for (uint32_t buckets = 1; buckets <= 25; buckets += 24) {
+        const struct wire_query q = {
+            .buckets = buckets, .since_ns = LAB_NS(105), .until_ns = LAB_NS(130)};
+        struct query_answer a;
+        const struct wire_lifetimes *f;
+
+        ask_run(&a, l, QUERY_LIFETIMES, &q, NULL);
+        f = a.data.lifetimes;
+        assert_int_not_equal(row_of(&a, 5), NOT);
+        assert_true(buckets == 1 ? f->t0_ns < began_ns : f->t0_ns > began_ns);
+        assert_int_equal(f->t0_ns + f->start_us[row_of(&a, 5)] * CLK_US, began_ns - 789);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
 static void too_much_is_refused_with_the_limit(void **state)
 {
     struct wire_query q = whole();
@@ -388,6 +422,7 @@ int main(void)
         cmocka_unit_test(what_did_not_arrive_is_not_present_and_named),
         cmocka_unit_test(where_no_agent_ran_is_told_by_host),
         cmocka_unit_test(hosts_and_boots_are_told_apart),
+        cmocka_unit_test(a_start_is_the_same_moment_whatever_the_buckets_are),
         cmocka_unit_test(too_much_is_refused_with_the_limit),
     };
 
