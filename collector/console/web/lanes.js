@@ -4,7 +4,7 @@
  *   kin()   the rows of a process, its parents and all that it started; part() -> the answer with these alone
  *   pack()  which lane each process lies in, and how high everything is; knows no pixels across
  *   hit()   what lies under a point
- *   draw()  the part that is in sight, on a canvas
+ *   draw()  the part that is in sight, as pixels (raster.js); what has letters or curves follows on the canvas
  *
  * A bar is at least 1 px wide. So that short ones never lie on top of each other, packing gives each the width of a
  * pixel, rounded up to a quarter power of two of milliseconds: lanes change at such steps, not with each movement.
@@ -13,6 +13,8 @@
  *
  * In a tree a process that is at least NODE_PX wide and has children gets a band of its own, children below it;
  * everything smaller is packed into the band of the nearest ancestor that has one, and appears when one zooms in. */
+
+import { pixel, thin } from './raster.js';
 
 export const LANES = 24;
 export const PITCH = 8; /* px from lane to lane; a bar takes BAR of it */
@@ -104,10 +106,12 @@ export function padOf(msPerPx) {
     return 2 ** (Math.ceil(4 * Math.log2(Math.max(msPerPx, 1e-6))) / 4);
 }
 
-/* First fit. Writes lane[row]; returns {lanes, over: rows without one}. Rows are in order of their start. */
+/* First fit. Writes lane[row]; returns {byLane: rows of each, over: rows without one}. Rows are in order of their
+ * start. */
 function fit(d, rows, lane, pad, range) {
     const free = new Float64Array(LANES).fill(-Infinity);
     const over = [];
+    const byLane = [];
     let lanes = 0;
     for (const i of rows) {
         const from = Math.max(d.start[i], range[0]);
@@ -121,11 +125,15 @@ function fit(d, rows, lane, pad, range) {
             over.push(i);
             continue;
         }
-        lanes = Math.max(lanes, k + 1);
+        if (k === lanes) {
+            lanes++;
+            byLane.push([]);
+        }
         lane[i] = k;
+        byLane[k].push(i);
         free[k] = Math.max(until, from + pad) + pad;
     }
-    return { lanes, over };
+    return { byLane, over };
 }
 
 function throughout(d, i, range) {
@@ -142,6 +150,7 @@ function band(kind, key, label) {
         rows: [],
         through: [],
         over: [],
+        byLane: [],
         lanes: 0,
         folded: false,
         foldable: false,
@@ -271,14 +280,18 @@ export function pack(d, opts) {
     const o = { group: 'image', pad: 1, folded: new Set(), range: d.range, order: [], ...opts };
     const bands = o.group === 'tree' ? packTree(d, o) : packGroups(d, o);
     const lane = new Int16Array(d.n).fill(-1);
+    const bandOf = new Int32Array(d.n).fill(-1);
     let y = TOP;
-    for (const b of bands) {
+    for (const [k, b] of bands.entries()) {
         if (!b.folded) {
             const f = fit(d, b.rows, lane, o.pad, o.range);
-            b.lanes = f.lanes;
+            b.byLane = f.byLane;
+            b.lanes = f.byLane.length;
             b.over = f.over;
             b.hidden = f.over.length;
         }
+        for (const rows of b.byLane) for (const i of rows) bandOf[i] = k;
+        if (b.node >= 0) bandOf[b.node] = k;
         b.y = y;
         b.paleY = y;
         b.nodeY = y + (b.through.length ? PALE : 0);
@@ -287,7 +300,7 @@ export function pack(d, opts) {
         b.h = Math.max(BAND_MIN, b.overY + (b.hidden ? DENSE : 0) - y) + GAP;
         y += b.h;
     }
-    return { bands, lane, height: y, pad: o.pad, range: o.range, group: o.group };
+    return { bands, lane, bandOf, height: y, pad: o.pad, range: o.range, group: o.group };
 }
 
 /* Band at y, or null. */
@@ -309,8 +322,26 @@ export function bandAt(layout, y) {
     return null;
 }
 
-/* What lies at (x, y): {band, row} with row -1 beside the bars, {band, through} or {band, over}; null below all bands.
- * view: {from, until} in ms from t0 and {width}, the pixels between them. Bars are caught 3 px beside them too. */
+/* How many of `values`, which rise, are at most x. */
+function upTo(values, x, of = (v) => v) {
+    let [lo, hi] = [0, values.length];
+    while (lo < hi) {
+        const mid = (lo + hi) >> 1;
+        if (of(values[mid]) <= x) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* How many of the rows without a lane live between two moments. */
+function overAt(d, layout, b, from, until) {
+    b.overEnds ??= Float64Array.from(b.over, (i) => Math.min(d.end[i], layout.range[1])).sort();
+    return Math.max(0, upTo(b.over, until, (i) => d.start[i]) - upTo(b.overEnds, from));
+}
+
+/* What lies at (x, y): {band, row} with row -1 beside the bars, {band, through: rows} or {band, over: how many}; null
+ * below all bands. view: {from, until} in ms from t0 and {width}, the pixels between them. Bars are caught 3 px beside
+ * them too. */
 export function hit(d, layout, view, x, y) {
     const b = bandAt(layout, y);
     if (!b) {
@@ -325,18 +356,13 @@ export function hit(d, layout, view, x, y) {
         return { band: b, row: b.node };
     }
     if (b.hidden && y >= b.overY) {
-        const near = b.over.filter(
-            (i) => d.start[i] - 3 * scale <= t && Math.min(d.end[i], layout.range[1]) + 3 * scale >= t,
-        );
-        return { band: b, row: -1, over: near };
+        return { band: b, row: -1, over: overAt(d, layout, b, t - 3 * scale, t + 3 * scale) };
     }
-    const k = Math.floor((y - b.laneY) / PITCH);
+    const rows = b.byLane[Math.floor((y - b.laneY) / PITCH)] ?? [];
+    const next = upTo(rows, t, (i) => d.start[i]); /* bars of a lane do not overlap: it, or the one before */
     let best = -1;
     let bestOff = 3 * scale;
-    for (const i of b.rows) {
-        if (layout.lane[i] !== k) {
-            continue;
-        }
+    for (const i of rows.slice(Math.max(0, next - 1), next + 1)) {
         const end = d.end[i] + (d.unknown[i] ? FADE_PX * scale : 0);
         const off = t < d.start[i] ? d.start[i] - t : Math.max(0, t - end);
         if (off <= bestOff) {
@@ -349,15 +375,9 @@ export function hit(d, layout, view, x, y) {
 
 /* Where a row is drawn: its y, or -1 if it lies in a pale bar, a "+n" or a folded part. */
 export function rowY(layout, row) {
-    for (const b of layout.bands) {
-        if (b.node === row) {
-            return b.nodeY;
-        }
-        if (!b.folded && layout.lane[row] >= 0 && b.rows.includes(row)) {
-            return b.laneY + layout.lane[row] * PITCH;
-        }
-    }
-    return -1;
+    const b = layout.bands[layout.bandOf[row]];
+    if (!b) return -1;
+    return b.node === row ? b.nodeY : b.laneY + layout.lane[row] * PITCH;
 }
 
 /* Parents of a row, nearest first: rows, and at the end {pid} if only its number is known. */
@@ -377,156 +397,6 @@ export function ancestors(d, row) {
 }
 
 /* ---- drawing ---- */
-
-const scratch = { n: 0, x: null, w: null, y: null, c: null, order: null };
-
-function room(n) {
-    if (scratch.n < n) {
-        scratch.n = n;
-        scratch.x = new Float32Array(n);
-        scratch.w = new Float32Array(n);
-        scratch.y = new Float32Array(n);
-        scratch.c = new Uint16Array(n);
-        scratch.order = new Uint32Array(n);
-    }
-    return scratch;
-}
-
-/* Bars in sight, sorted by colour, so that a frame sets each colour once. */
-function bars(g, d, layout, view, paint, shown) {
-    const s = room(d.n);
-    const { lane } = layout;
-    const px = view.width / (view.until - view.from);
-    const { from, width } = view;
-    const count = new Uint32Array(paint.colours.length + 1);
-    const fades = [];
-    const marks = [];
-    const open = [];
-    let n = 0;
-    const put = (i, y) => {
-        let x0 = (d.start[i] - from) * px;
-        let x1 = (Math.min(d.end[i], layout.range[1]) - from) * px;
-        if (x1 < (d.unknown[i] ? -FADE_PX : -1) || x0 > width) {
-            return;
-        }
-        if (x1 < 0 && d.unknown[i]) {
-            fades.push(x1, y, i);
-            return;
-        }
-        const ends = x1 <= width;
-        x0 = x0 < 0 ? 0 : Math.floor(x0);
-        x1 = x1 > width ? width : x1;
-        if (d.unknown[i] && ends) {
-            fades.push(x1, y, i);
-        }
-        const w = x1 - x0 < 1 ? 1 : x1 - x0;
-        if (d.failed[i] && ends) {
-            marks.push(x0, y, w);
-        } else if (d.flags[i] & END_INFERRED && ends && w > 16) {
-            marks.push(x0, y, -w);
-        }
-        if (d.flags[i] & START_UNKNOWN && w > 8 && x0 > 0) {
-            open.push(x0, y);
-        }
-        s.x[n] = x0;
-        s.w[n] = w;
-        s.y[n] = y;
-        s.c[n] = paint.of[i];
-        count[paint.of[i] + 1]++;
-        n++;
-    };
-    for (const b of shown) {
-        if (b.node >= 0) {
-            put(b.node, b.nodeY - view.top);
-        }
-        if (b.folded) {
-            continue;
-        }
-        const top = b.laneY - view.top;
-        for (const i of b.rows) {
-            if (lane[i] >= 0) {
-                put(i, top + lane[i] * PITCH);
-            }
-        }
-    }
-    for (let c = 1; c < count.length; c++) {
-        count[c] += count[c - 1];
-    }
-    for (let i = 0; i < n; i++) {
-        s.order[count[s.c[i]]++] = i;
-    }
-    let colour = -1;
-    for (let k = 0; k < n; k++) {
-        const i = s.order[k];
-        if (s.c[i] !== colour) {
-            colour = s.c[i];
-            g.fillStyle = paint.colours[colour];
-        }
-        g.fillRect(s.x[i], s.y[i], s.w[i], BAR);
-    }
-    return { fades, marks, open, bars: n };
-}
-
-/* Ends: red and higher than the bar for a code other than 0, with a cross where there is room; a wave if inferred. */
-function ends(g, marks, theme) {
-    g.fillStyle = theme.bad;
-    for (let k = 0; k < marks.length; k += 3) {
-        const [x, y, w] = [marks[k], marks[k + 1], marks[k + 2]];
-        if (w > 0) {
-            const cap = Math.min(2, w);
-            g.fillRect(x + w - cap, y - 1, cap, BAR + 2);
-        }
-    }
-    g.lineWidth = 1.5;
-    for (let k = 0; k < marks.length; k += 3) {
-        const [x, y, w] = [marks[k], marks[k + 1], marks[k + 2]];
-        if (w >= 14) {
-            const cx = x + w - 10;
-            g.fillStyle = theme.ground;
-            g.fillRect(cx, y, 8, BAR);
-            g.strokeStyle = theme.bad;
-            g.beginPath();
-            g.moveTo(cx + 1.5, y + 0.5);
-            g.lineTo(cx + 6.5, y + BAR - 0.5);
-            g.moveTo(cx + 6.5, y + 0.5);
-            g.lineTo(cx + 1.5, y + BAR - 0.5);
-            g.stroke();
-        } else if (w < 0) {
-            const cx = x - w - 11;
-            g.fillStyle = theme.ground;
-            g.fillRect(cx, y, 11, BAR);
-            g.strokeStyle = theme.ink;
-            g.lineWidth = 1;
-            g.beginPath();
-            for (const dy of [1.5, 4.5]) {
-                g.moveTo(cx + 1, y + dy + 0.5);
-                g.quadraticCurveTo(cx + 3.5, y + dy - 1.5, cx + 5.5, y + dy);
-                g.quadraticCurveTo(cx + 7.5, y + dy + 1.5, cx + 10, y + dy - 0.5);
-            }
-            g.stroke();
-            g.lineWidth = 1.5;
-        }
-    }
-}
-
-function fade(g, fades, open, paint, theme) {
-    g.fillStyle = theme.ground;
-    for (let k = 0; k < open.length; k += 2) {
-        /* begun earlier than it was first seen */
-        g.globalAlpha = 0.75;
-        g.fillRect(open[k], open[k + 1], 3, BAR);
-        g.globalAlpha = 0.4;
-        g.fillRect(open[k] + 3, open[k + 1], 3, BAR);
-    }
-    for (let k = 0; k < fades.length; k += 3) {
-        g.fillStyle = paint.colours[paint.of[fades[k + 2]]];
-        for (let part = 0; part < 4; part++) {
-            g.globalAlpha = 0.85 - part * 0.22;
-            g.fillRect(fades[k] + (part * FADE_PX) / 4, fades[k + 1], FADE_PX / 4, BAR);
-        }
-    }
-    g.globalAlpha = 1;
-}
 
 /* How many of `rows` lived at each pixel, as columns of at most `h` px. */
 export function heights(d, rows, view, until) {
@@ -548,24 +418,94 @@ export function heights(d, rows, view, until) {
     return { sum, most: Math.max(most, sum[0]) };
 }
 
-function density(g, d, b, layout, view, theme) {
+/* `at` in CSS pixels. */
+function density(r, at, d, b, layout, view, dim) {
     const { sum, most } = heights(d, b.over, view, layout.range[1]);
     const base = b.overY - view.top + DENSE - 1;
-    g.fillStyle = theme.dim;
     for (let x = 0; x < view.width; x++) {
-        if (sum[x] > 0) {
-            const h = Math.max(1, ((DENSE - 2) * sum[x]) / most);
-            g.fillRect(x, base - h, 1, h);
-        }
+        if (sum[x] > 0) r.box(at(x), at(x + 1), at(base - Math.max(1, ((DENSE - 2) * sum[x]) / most)), at(base), dim);
     }
 }
 
-/* Draws bands in sight at the context's origin (left end of the time axis, top of the bands).
+/* An end of a code other than 0: red and higher than the bar, with a cross where there is room. */
+function failure(r, at, x0, x1, y, ratio, theme) {
+    r.box(Math.max(x0, x1 - at(2)), x1, at(y - 1), at(y + BAR + 1), theme.bad);
+    if (x1 - x0 < at(14)) return;
+    const left = x1 - at(10);
+    const high = at(y + BAR) - at(y);
+    r.box(left, left + at(8), at(y), at(y + BAR), theme.ground);
+    for (let k = 0; k < high; k++) {
+        const along = at(1.5) + Math.round(((k + 0.5) / high) * 4.5 * ratio);
+        const thick = Math.max(1, Math.round(1.2 * ratio));
+        r.box(left + along, left + along + thick, at(y) + k, at(y) + k + 1, theme.bad);
+        r.box(left + at(8) - along - thick, left + at(8) - along, at(y) + k, at(y) + k + 1, theme.bad);
+    }
+}
+
+/* Bars of the bands in sight. What has no exact place among the pixels comes back: waves where an end is inferred. */
+function bars(r, d, layout, view, paint, theme, shown, ratio) {
+    const scale = (view.width / (view.until - view.from)) * ratio;
+    const { from } = view;
+    const at = (v) => Math.round(v * ratio);
+    const fade = at(FADE_PX);
+    const waves = [];
+    let n = 0;
+    const put = (i, y) => {
+        const begin = (d.start[i] - from) * scale;
+        const end = (Math.min(d.end[i], layout.range[1]) - from) * scale;
+        const open = d.unknown[i];
+        if (end < (open ? -fade : -1) || begin > r.w) return;
+        const [y0, y1] = [at(y), at(y + BAR)];
+        const colour = paint.pixels[paint.of[i]];
+        const x0 = begin < 0 ? 0 : Math.floor(begin);
+        const x1 = end > r.w ? r.w : Math.max(x0 + 1, Math.round(end));
+        const ends = end <= r.w;
+        n++;
+        if (open && ends) {
+            const step = (part) => Math.round(end) + Math.round((part * fade) / 4);
+            for (let part = 0; part < 4; part++) {
+                r.box(step(part), step(part + 1), y0, y1, thin(colour, 0.85 - part * 0.22));
+            }
+        }
+        if (end < 0) return;
+        r.box(x0, x1, y0, y1, colour);
+        if (d.flags[i] & START_UNKNOWN && x1 - x0 > at(8) && x0 > 0) {
+            /* begun earlier than it was first seen */
+            r.box(x0, x0 + at(3), y0, y1, thin(colour, 0.25));
+            r.box(x0 + at(3), x0 + at(6), y0, y1, thin(colour, 0.6));
+        }
+        if (d.failed[i] && ends) {
+            failure(r, at, x0, x1, y, ratio, theme);
+        } else if (d.flags[i] & END_INFERRED && ends && x1 - x0 > at(16)) {
+            const left = x1 - at(11);
+            r.box(left, x1, y0, y1, theme.ground);
+            waves.push(left / ratio, y);
+        }
+    };
+    for (const b of shown) {
+        if (b.node >= 0) put(b.node, b.nodeY - view.top);
+        const top = b.laneY - view.top;
+        for (let k = Math.max(0, Math.floor(-top / PITCH)); k < b.byLane.length; k++) {
+            if (top + k * PITCH > view.height) break;
+            const rows = b.byLane[k];
+            /* Of a lane the part in sight: its bars rise, and do not overlap. */
+            const first = Math.max(0, upTo(rows, from, (i) => d.start[i]) - 1);
+            for (let j = first; j < rows.length && d.start[rows[j]] <= view.until; j++) {
+                put(rows[j], top + k * PITCH);
+            }
+        }
+    }
+    return { waves, bars: n };
+}
+
+/* Draws bands in sight into a raster of the view's size. What it returns goes to finish().
  * view   {from, until} ms from t0, {width, height} px, top: px scrolled away
- * paint  {colours: [css], of: index for each row, group(band)}
- * theme  {ground, ink, dim, grid, bad, font}
- * Returns how many bars were drawn. */
-export function draw(g, d, layout, view, paint, theme) {
+ * paint  {pixels: of each colour, of: index for each row, group(band) → CSS colour}
+ * theme  {ground, ink, dim, grid, bad}: #rrggbb */
+export function draw(r, d, layout, view, paint, theme) {
+    const ratio = r.w / view.width;
+    const at = (v) => Math.round(v * ratio);
+    const [grid, dim, ground, bad] = [theme.grid, theme.dim, theme.ground, theme.bad].map((c) => pixel(c));
     const shown = [];
     for (
         let b = bandAt(layout, Math.max(TOP, view.top)), k = b ? layout.bands.indexOf(b) : -1;
@@ -574,44 +514,50 @@ export function draw(g, d, layout, view, paint, theme) {
     ) {
         shown.push(layout.bands[k]);
     }
-    g.save();
-    g.beginPath();
-    g.rect(0, 0, view.width, view.height);
-    g.clip();
-    g.font = theme.font;
-    g.textBaseline = 'middle';
     for (const b of shown) {
-        g.fillStyle = theme.grid;
-        g.fillRect(0, b.y - view.top + b.h - Math.ceil(GAP / 2), view.width, 1);
+        const line = at(b.y - view.top + b.h - Math.ceil(GAP / 2));
+        r.box(0, r.w, line, line + Math.max(1, at(1)), grid);
         if (b.through.length) {
-            pale(g, b, layout, view, paint, theme);
+            const [x0, x1] = stretch(layout, view);
+            const y = b.paleY - view.top;
+            r.box(at(x0), at(x1), at(y), at(y + PALE - 2), pixel(paint.group(b), 0.28));
         }
     }
-    const drawn = bars(g, d, layout, view, paint, shown);
-    fade(g, drawn.fades, drawn.open, paint, theme);
-    ends(g, drawn.marks, theme);
-    for (const b of shown) {
-        if (b.hidden) {
-            density(g, d, b, layout, view, theme);
-        }
-    }
-    g.restore();
-    return drawn.bars;
+    const drawn = bars(r, d, layout, view, paint, { ground, bad }, shown, ratio);
+    for (const b of shown) if (b.hidden) density(r, at, d, b, layout, view, dim);
+    return { ...drawn, shown };
 }
 
-function pale(g, b, layout, view, paint, theme) {
+/* The range that was asked for, in pixels of the view. */
+function stretch(layout, view) {
     const px = view.width / (view.until - view.from);
-    const x0 = Math.max(0, (layout.range[0] - view.from) * px);
-    const x1 = Math.min(view.width, (layout.range[1] - view.from) * px);
-    if (x1 <= x0) {
-        return;
-    }
-    g.globalAlpha = 0.28;
-    g.fillStyle = paint.group(b);
-    g.fillRect(x0, b.paleY - view.top, x1 - x0, PALE - 2);
-    g.globalAlpha = 1;
+    return layout.range.map((ms) => Math.max(0, Math.min(view.width, (ms - view.from) * px)));
+}
+
+/* Letters and curves over it, on a canvas at the context's origin (left end of the time axis, top of the bands). */
+export function finish(g, drawn, layout, view, theme) {
+    g.font = theme.font;
+    g.textBaseline = 'middle';
     g.fillStyle = theme.ink;
-    g.fillText(`${b.through.length} throughout`, x0 + 6, b.paleY - view.top + PALE / 2 - 0.5);
+    for (const b of drawn.shown) {
+        const [x0, x1] = stretch(layout, view);
+        if (b.through.length && x1 > x0) {
+            g.fillText(`${b.through.length} throughout`, x0 + 6, b.paleY - view.top + PALE / 2 - 0.5);
+        }
+    }
+    if (!drawn.waves.length) return;
+    g.strokeStyle = theme.ink;
+    g.lineWidth = 1;
+    g.beginPath();
+    for (let k = 0; k < drawn.waves.length; k += 2) {
+        const [x, y] = [drawn.waves[k], drawn.waves[k + 1]];
+        for (const dy of [1.5, 4.5]) {
+            g.moveTo(x + 1, y + dy + 0.5);
+            g.quadraticCurveTo(x + 3.5, y + dy - 1.5, x + 5.5, y + dy);
+            g.quadraticCurveTo(x + 7.5, y + dy + 1.5, x + 10, y + dy - 0.5);
+        }
+    }
+    g.stroke();
 }
 
 /* Labels to the left of the bands, `width` px wide, at the context's origin. `fold` marks are part of the text. */
@@ -635,8 +581,12 @@ export function drawLabels(g, layout, view, width, theme, name) {
         const sign = b.foldable ? (b.folded ? '▸ ' : '▾ ') : '';
         const more = b.hidden ? `+${b.hidden}` : '';
         g.fillStyle = theme.ink;
+        const room = width - x - 6 - (b.h <= BAND_MIN + GAP && more ? 34 : 0);
+        if (b.cut?.room !== room || b.cut.of !== sign + text) {
+            b.cut = { room, of: sign + text, text: cut(g, sign + text, room) };
+        }
         g.fillText(
-            cut(g, sign + text, width - x - 6 - (b.h <= BAND_MIN + GAP && more ? 34 : 0)),
+            b.cut.text,
             x,
             Math.max(y, Math.min(y + b.h - BAND_MIN, 0)) + BAND_MIN / 2,
         );

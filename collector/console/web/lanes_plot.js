@@ -11,10 +11,11 @@
  * Nothing is interpolated: what lies outside the range that was asked for is grey, what was lost is hatched, over bars
  * that are faded there (around a gap only survivors are known). */
 
-import { onScheme, theme } from './colour.js';
+import { mix, onScheme, theme } from './colour.js';
 import { el } from './el.js';
 import { drawLoss, drawNothing, drawPolled, drawSince, redone } from './hatch.js';
-import { draw, drawLabels, hit, pack, padOf, PITCH, rowY } from './lanes.js';
+import { draw, drawLabels, finish, hit, pack, padOf, PITCH, rowY } from './lanes.js';
+import { pixel, raster } from './raster.js';
 import { spanText, ticks } from './time.js';
 
 const GUTTER = 150;
@@ -23,6 +24,8 @@ const HEAD = 58; /* axis and density of starts */
 const AXIS = 18;
 const FOOT = 84; /* CPU area */
 const REST_MS = 350; /* after the last turn of the wheel */
+const SETTLE_MS = 120; /* likewise: lanes are packed anew for the new width of a pixel */
+const COARSE = 1; /* or at once where it is half or double */
 const BRUSH_MIN = 5; /* px */
 const SPAN_MIN = 2; /* ms: what one can zoom to */
 const SOME_PPM = 900000; /* one of several hosts says nothing: as dense as a small loss */
@@ -46,17 +49,17 @@ function size(canvas, w, h) {
 
 /* Colours of bars: by image, by CPU time or by exit code. */
 function paintOf(d, by, colour, t) {
-    const of = new Uint16Array(d.n);
+    const of = new Uint32Array(d.n);
+    const paint = (colours, group) => ({ pixels: Uint32Array.from(colours, (c) => pixel(c)), of, group });
     if (by === 'image') {
-        for (let i = 0; i < d.n; i++) {
-            of[i] = d.name[i];
-        }
-        return { colours: d.names.map(colour), of, group: groupColour(d, d.names.map(colour)) };
+        of.set(d.name);
+        const colours = d.names.map(colour);
+        return paint(colours, groupColour(d, colours));
     }
     const colours = [t.dim];
     if (by === 'cpu') {
         for (let k = 0; k < SCALE; k++) {
-            colours.push(`hsl(${220 - (200 * k) / (SCALE - 1)} 70% 45%)`);
+            colours.push(shade(k / (SCALE - 1)));
         }
         for (let i = 0; i < d.n; i++) {
             const ms = d.cpu[i];
@@ -72,11 +75,18 @@ function paintOf(d, by, colour, t) {
             of[i] = d.exit[i] === null ? 0 : d.failed[i] ? 2 : 1;
         }
     }
-    return { colours, of, group: () => t.dim };
+    return paint(colours, () => t.dim);
+}
+
+/* From blue over green and yellow to red. */
+const HEAT = ['#2256c3', '#22b5c3', '#22c36f', '#7bc322', '#c38222'];
+function shade(share) {
+    const k = Math.min(HEAT.length - 2, Math.floor(share * (HEAT.length - 1)));
+    return mix(HEAT[k], HEAT[k + 1], share * (HEAT.length - 1) - k);
 }
 
 function groupColour(d, colours) {
-    return (b) => (b.kind === 'image' ? colours[d.name[(b.rows.length ? b.rows : b.through)[0]]] : '#888');
+    return (b) => (b.kind === 'image' ? colours[d.name[(b.rows.length ? b.rows : b.through)[0]]] : '#888888');
 }
 
 export function lanesPlot(o) {
@@ -122,17 +132,36 @@ export function lanesPlot(o) {
         drag: null,
         resting: 0,
         frame: 0,
+        hovering: 0,
+        settling: 0,
+        over: false,
         scriptMs: 0,
         cursor: null,
+        high: 0 /* of what scrolls, and of all; looked at when sizes change, not in each frame */,
+        whole: 0,
+        box: { left: 0, top: 0 },
+        pictures: new Map(),
     };
 
     const view = () => ({
         from: s.from - s.d.t0,
         until: s.until - s.d.t0,
         width: s.width,
-        height: body.clientHeight,
+        height: s.high,
         top: s.top,
     });
+
+    /* The pixels of a part's time axis, blank. */
+    function blank(part, height) {
+        const ratio = window.devicePixelRatio || 1;
+        let r = s.pictures.get(part);
+        if (!r || r.of !== `${s.width} ${height} ${ratio}`) {
+            r = Object.assign(raster(s.width, height, ratio), { of: `${s.width} ${height} ${ratio}`, ratio });
+            s.pictures.set(part, r);
+        }
+        r.clear();
+        return r;
+    }
 
     function relayout() {
         const pad = padOf((s.until - s.from) / s.width);
@@ -147,13 +176,21 @@ export function lanesPlot(o) {
     function fitHeight(anew) {
         const most = Math.max(200, window.innerHeight * 0.58);
         const want = Math.min(most, Math.max(120, s.layout.height + 4));
-        if (anew || want > scroll.clientHeight) {
+        if (anew || want > s.high) {
             scroll.style.height = `${Math.round(want)}px`;
+            look();
         }
+    }
+
+    function look() {
+        s.high = scroll.clientHeight;
+        s.whole = node.clientHeight;
+        s.box = scroll.getBoundingClientRect();
     }
 
     function measure() {
         const w = scroll.clientWidth;
+        look();
         s.gutter = w < 640 ? GUTTER_NARROW : GUTTER;
         s.width = Math.max(50, w - s.gutter);
         s.theme = { ...theme(), font: `11px ${getComputedStyle(node).fontFamily}` };
@@ -186,26 +223,14 @@ export function lanesPlot(o) {
         drawNothing(g, x, y, w, h, '');
     }
 
-    function outside(g, height) {
-        const d = s.d;
-        const x0 = xOf(d.t0 + d.range[0]);
-        const x1 = xOf(d.t0 + d.range[1]);
-        g.fillStyle = s.theme.grid;
-        g.globalAlpha = 0.5;
-        if (x0 > 0) {
-            g.fillRect(0, 0, Math.min(x0, s.width), height);
-        }
-        if (x1 < s.width) {
-            g.fillRect(Math.max(0, x1), 0, s.width, height);
-        }
-        g.globalAlpha = 1;
-    }
-
-    function gridLines(g, height) {
-        g.fillStyle = s.theme.grid;
-        for (const { ms } of s.ticks) {
-            g.fillRect(Math.round(xOf(ms)), 0, 1, height);
-        }
+    /* What lies outside the range that was asked for, and the lines of the axis. */
+    function ground(r, high = r.h) {
+        const at = (ms) => Math.round(xOf(ms) * r.ratio);
+        const beyond = pixel(s.theme.grid, 0.5);
+        r.box(0, at(s.d.t0 + s.d.range[0]), 0, r.h, beyond);
+        r.box(at(s.d.t0 + s.d.range[1]), r.w, 0, r.h, beyond);
+        const grid = pixel(s.theme.grid);
+        for (const { ms } of s.ticks) r.box(at(ms), at(ms) + Math.max(1, Math.round(r.ratio)), 0, high, grid);
     }
 
     function drawHead() {
@@ -215,13 +240,16 @@ export function lanesPlot(o) {
         g.textBaseline = 'middle';
         g.fillStyle = s.theme.dim;
         g.fillText('starts', 4, AXIS + (HEAD - AXIS) / 2);
+        const r = blank('head', HEAD);
+        const most = t && t.starts.length ? t.starts.reduce((a, b) => Math.max(a, b), 1) : 0;
+        ground(r);
+        if (most) bucketBars(r, t, most);
+        r.put(g, s.gutter, 0);
         g.translate(s.gutter, 0);
         g.save();
         g.beginPath();
         g.rect(0, 0, s.width, HEAD);
         g.clip();
-        outside(g, HEAD);
-        gridLines(g, HEAD);
         g.fillStyle = s.theme.ink;
         for (const { ms, text } of s.ticks) {
             const x = xOf(ms);
@@ -229,18 +257,8 @@ export function lanesPlot(o) {
                 g.fillText(text, x + 3, AXIS / 2);
             }
         }
-        if (t && t.starts.length) {
-            const most = Math.max(1, ...t.starts);
-            const room = HEAD - AXIS - 4;
+        if (most) {
             g.fillStyle = s.theme.dim;
-            for (let i = 0; i < t.starts.length; i++) {
-                const x0 = Math.round(xOf(t.t0_ms + i * t.step_ms));
-                const x1 = Math.round(xOf(t.t0_ms + (i + 1) * t.step_ms));
-                if (t.starts[i] > 0 && x1 > 0 && x0 < s.width) {
-                    const h = Math.max(1, (room * t.starts[i]) / most);
-                    g.fillRect(x0, HEAD - h, Math.max(1, x1 - x0 - (x1 - x0 > 3 ? 1 : 0)), h);
-                }
-            }
             g.textAlign = 'right';
             g.fillText(`${most} in ${spanText(t.step_ms)}`, s.width - 4, AXIS + 7);
             g.textAlign = 'left';
@@ -256,6 +274,17 @@ export function lanesPlot(o) {
         }
         note(g);
         g.restore();
+    }
+
+    function bucketBars(r, t, most) {
+        const room = (HEAD - AXIS - 4) * r.ratio;
+        const dim = pixel(s.theme.dim);
+        for (let i = 0; i < t.starts.length; i++) {
+            const x0 = Math.round(xOf(t.t0_ms + i * t.step_ms) * r.ratio);
+            const x1 = Math.round(xOf(t.t0_ms + (i + 1) * t.step_ms) * r.ratio);
+            const h = Math.max(1, Math.round((room * t.starts[i]) / most));
+            if (t.starts[i] > 0) r.box(x0, Math.max(x0 + 1, x1 - (x1 - x0 > 3 ? 1 : 0)), r.h - h, r.h, dim);
+        }
     }
 
     function words(g, text, x, y) {
@@ -281,13 +310,15 @@ export function lanesPlot(o) {
     }
 
     function drawBody() {
-        const g = size(body, s.width + s.gutter, scroll.clientHeight);
+        const g = size(body, s.width + s.gutter, s.high);
         const v = view();
+        const r = blank('body', s.high);
+        ground(r, Math.round(Math.min(v.height, s.layout.height - v.top) * r.ratio));
+        const drawn = draw(r, s.d, s.layout, v, s.paint, s.theme);
+        r.put(g, s.gutter, 0);
         drawLabels(g, s.layout, v, s.gutter, s.theme, (b) => b.label);
         g.translate(s.gutter, 0);
-        outside(g, v.height);
-        gridLines(g, Math.min(v.height, s.layout.height - v.top));
-        draw(g, s.d, s.layout, v, s.paint, s.theme);
+        finish(g, drawn, s.layout, v, s.theme);
         g.save();
         g.beginPath();
         g.rect(0, 0, s.width, Math.min(v.height, s.layout.height - v.top));
@@ -316,14 +347,10 @@ export function lanesPlot(o) {
         if (!c) {
             return;
         }
-        g.translate(s.gutter, 0);
-        g.save();
-        g.beginPath();
-        g.rect(0, 0, s.width, FOOT);
-        g.clip();
-        outside(g, FOOT);
-        gridLines(g, FOOT);
-        const room = FOOT - 6;
+        const r = blank('foot', FOOT);
+        ground(r);
+        const room = (FOOT - 6) * r.ratio;
+        const since = [];
         let most = 0;
         for (let i = 0; i < c.n; i++) {
             if (c.reaches?.[i]) continue; /* growth of longer than its bucket */
@@ -332,21 +359,28 @@ export function lanesPlot(o) {
                 c.groups.reduce((sum, x) => sum + (x.avg[i] ?? 0), 0),
             );
         }
+        const inks = c.groups.map((x) => pixel(x.colour));
         for (let i = 0; i < c.n; i++) {
-            const x0 = Math.round(xOf(c.t0 + i * c.step));
-            const x1 = Math.round(xOf(c.t0 + (i + 1) * c.step));
-            if (x1 <= 0 || x0 >= s.width) {
+            const x0 = Math.round(xOf(c.t0 + i * c.step) * r.ratio);
+            const x1 = Math.max(x0 + 1, Math.round(xOf(c.t0 + (i + 1) * c.step) * r.ratio));
+            if (x1 <= 0 || x0 >= r.w) {
                 continue;
             }
-            let y = FOOT;
-            for (const x of c.groups) {
-                const h = ((x.avg[i] ?? 0) / (most || 1)) * room;
-                g.fillStyle = x.colour;
-                g.fillRect(x0, y - h, Math.max(1, x1 - x0), h);
-                y -= h;
+            let y = r.h;
+            for (const [k, x] of c.groups.entries()) {
+                const top = y - ((x.avg[i] ?? 0) / (most || 1)) * room;
+                r.box(x0, x1, Math.round(top), Math.round(y), inks[k]);
+                y = top;
             }
-            if (c.reaches?.[i]) drawSince(g, x0, 0, Math.max(2, x1 - x0), FOOT);
+            if (c.reaches?.[i]) since.push([x0 / r.ratio, Math.max(2, (x1 - x0) / r.ratio)]);
         }
+        r.put(g, s.gutter, 0);
+        g.translate(s.gutter, 0);
+        g.save();
+        g.beginPath();
+        g.rect(0, 0, s.width, FOOT);
+        g.clip();
+        for (const [x, w] of since) drawSince(g, x, 0, w, FOOT);
         hatch(g, c.losses, FOOT);
         g.fillStyle = s.theme.ink;
         g.fillText(`${most.toFixed(most < 10 ? 1 : 0)} %`, 4, 8);
@@ -356,7 +390,10 @@ export function lanesPlot(o) {
     /* What follows the pointer; the bars stay as they are. */
     function drawOver() {
         if (!s.d) return;
-        const h = node.clientHeight;
+        const some = s.selected >= 0 || s.hover >= 0 || s.cursor !== null || s.drag?.kind === 'brush';
+        if (!some && !s.over) return;
+        s.over = some;
+        const h = s.whole;
         const g = size(over, s.width + s.gutter, h);
         g.translate(s.gutter, 0);
         for (const [row, width] of [
@@ -365,7 +402,7 @@ export function lanesPlot(o) {
         ]) {
             const y = row >= 0 ? rowY(s.layout, row) : -1;
             const top = y - s.top;
-            if (y >= 0 && top > -PITCH && top < scroll.clientHeight) {
+            if (y >= 0 && top > -PITCH && top < s.high) {
                 const x0 = Math.max(-2, xOf(s.d.t0 + s.d.start[row]));
                 const x1 = Math.min(s.width + 2, xOf(s.d.t0 + Math.min(s.d.end[row], s.d.range[1])));
                 g.strokeStyle = s.theme.ink;
@@ -391,7 +428,8 @@ export function lanesPlot(o) {
             return;
         }
         const began = performance.now();
-        if (s.layout.pad !== padOf((s.until - s.from) / s.width)) {
+        const pad = padOf((s.until - s.from) / s.width);
+        if (s.layout.pad !== pad && (!s.settling || Math.abs(Math.log2(pad / s.layout.pad)) >= COARSE)) {
             relayout();
         }
         s.ticks = ticks(s.from, s.until, Math.max(2, Math.floor(s.width / 90)));
@@ -408,6 +446,11 @@ export function lanesPlot(o) {
 
     function rest() {
         clearTimeout(s.resting);
+        clearTimeout(s.settling);
+        s.settling = setTimeout(() => {
+            s.settling = 0;
+            redraw();
+        }, SETTLE_MS);
         s.resting = setTimeout(() => o.onRange(s.from, s.until), REST_MS);
     }
 
@@ -434,8 +477,8 @@ export function lanesPlot(o) {
     function select(row, tell = true) {
         s.selected = row;
         const y = row >= 0 && s.layout ? rowY(s.layout, row) : -1;
-        if (y >= 0 && (y < s.top || y > s.top + scroll.clientHeight - PITCH)) {
-            scroll.scrollTop = Math.max(0, y - scroll.clientHeight / 2);
+        if (y >= 0 && (y < s.top || y > s.top + s.high - PITCH)) {
+            scroll.scrollTop = Math.max(0, y - s.high / 2);
         }
         redraw();
         if (tell) {
@@ -471,13 +514,12 @@ export function lanesPlot(o) {
     }
 
     const local = (e) => {
-        const box = scroll.getBoundingClientRect();
-        return [e.clientX - box.left - s.gutter, e.clientY - box.top];
+        return [e.clientX - s.box.left - s.gutter, e.clientY - s.box.top];
     };
 
     function under(e) {
         const [x, y] = local(e);
-        if (!s.layout || x < -s.gutter || x > s.width || y < 0 || y > scroll.clientHeight) {
+        if (!s.layout || x < -s.gutter || x > s.width || y < 0 || y > s.high) {
             return null;
         }
         return hit(s.d, s.layout, view(), x, y + s.top);
@@ -500,10 +542,16 @@ export function lanesPlot(o) {
                 `translate(${right ? x + s.gutter - 12 : x + s.gutter + 14}px,${y + HEAD + 14}px)` +
                 (right ? ' translateX(-100%)' : '');
         }
-        s.frame || requestAnimationFrame(drawOver);
+        s.hovering ||= requestAnimationFrame(() => {
+            s.hovering = 0;
+            look(); /* where the plot lies can change with what is above it */
+            drawOver();
+        });
     }
 
+    node.addEventListener('pointerenter', look);
     node.addEventListener('pointerdown', (e) => {
+        look();
         const [x] = local(e);
         if (!s.d || e.button !== 0 || x > s.width) {
             return;
@@ -562,6 +610,7 @@ export function lanesPlot(o) {
     node.addEventListener(
         'wheel',
         (e) => {
+            if (!s.frame) look();
             if (!s.d || local(e)[0] < 0 || (o.picture && !e.ctrlKey)) {
                 return;
             }
@@ -657,6 +706,7 @@ export function lanesPlot(o) {
         },
         destroy() {
             clearTimeout(s.resting);
+            clearTimeout(s.settling);
             resize.disconnect();
             stopScheme();
             s.d = s.layout = s.paint = null;

@@ -5,12 +5,15 @@
  *   r.clear()   r.box(x0, x1, y0, y1, pixel)    whole pixels of the screen, the ends are not in it; what lies outside
  *                                               is cut off
  *   r.put(ctx, x, y)                            over whatever is there; x, y in CSS pixels
- *   pixel('#4477aa', 0.3) → a pixel of that colour and opacity */
+ *   pixel('#4477aa', 0.3) → a pixel of that colour and opacity
+ *   thin(pixel, 0.3) → its colour with that opacity */
 export function pixel(hex, alpha = 1) {
     const n = parseInt(hex.slice(1), 16);
     const a = Math.round(255 * alpha);
     return ((a << 24) | ((n & 0xff) << 16) | (n & 0xff00) | (n >>> 16)) >>> 0;
 }
+
+export const thin = (c, alpha) => ((c & 0xffffff) | (Math.round(255 * alpha) << 24)) >>> 0;
 
 export function raster(width, height, ratio) {
     const [w, h] = [width, height].map((v) => Math.max(1, Math.round(v * ratio)));

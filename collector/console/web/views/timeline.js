@@ -239,7 +239,7 @@ function open(root, app) {
             const names = [...new Set(h.through.map((i) => d.names[d.name[i]]))];
             return `${h.through.length} ran throughout: ${names.slice(0, 8).join(', ')}${names[8] ? ', …' : ''}`;
         }
-        if (h.over) return h.over.length ? `${h.over.length} of ${h.band.hidden} here: zoom in to see them apart` : '';
+        if (h.over !== undefined) return h.over ? `${h.over} of ${h.band.hidden} here: zoom in to see them apart` : '';
         return h.row < 0 ? '' : tipOf(d, h.row);
     }
 
