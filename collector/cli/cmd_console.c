@@ -15,7 +15,7 @@
 #define LIFE_MIN_NS     CLK_S
 #define LIFE_MAX_NS     (7 * 24 * 60 * 60 * CLK_S)
 #define LOOK_NS         (100 * CLK_MS)
-#define TOKENS_BYTES    ((size_t)64 << 10)
+#define TOKENS_NS       CLK_S /* how often the file of tokens is looked at */
 #define STREAMS         CONSOLE_RELAY_CALLS
 #define LINK_MAX        400u
 #define OPENED_NS       (5 * CLK_S) /* until a browser has read what it was opened with */
@@ -50,8 +50,9 @@ struct console {
     struct cli *c;
     struct console_relay *relay;
     struct http_door *door;
-    char address[300]; /* of the page */
-    char *link_file;   /* what the browser was opened with; NULL: nothing */
+    char address[300];    /* of the page */
+    char *link_file;      /* what the browser was opened with; NULL: nothing */
+    uint64_t tokens_seen; /* hash of the file as it was read last, or of why it could not be */
 };
 
 static atomic_bool stop_asked;
@@ -179,30 +180,27 @@ static int link_direct(struct console *s)
 
 /* -- the door -- */
 
-static enum err read_tokens(struct console *s, struct errmsg *why)
+static enum err read_tokens(struct console *s, bool *changed, struct errmsg *why)
 {
     const char *path = opt_value(s->c->args, "token-file");
-    struct errmsg reason = {""};
-    uint8_t *p = NULL;
-    size_t n;
-    enum err e;
 
-    if (!path) {
-        return ERR_OK;
+    *changed = false;
+    return path ? http_door_token_file(s->door, path, false, &s->tokens_seen, changed, why)
+                : ERR_OK;
+}
+
+/* Whoever took a token out of the file wants it to end now. */
+static void tokens_again(struct console *s)
+{
+    struct errmsg why = {""};
+    bool changed;
+    enum err e = read_tokens(s, &changed, &why);
+
+    if (changed && e) {
+        cli_tell(s->c, "the tokens in use stay: %s", why.text);
+    } else if (changed) {
+        cli_tell(s->c, "the tokens were read again");
     }
-    e = os_check_private(path);
-    if (e == ERR_ACCESS) {
-        return errmsg_set(why, e, "%s can be read by others: chmod 600 makes it yours alone", path);
-    }
-    if (!e) {
-        e = os_read_file(&p, &n, path, TOKENS_BYTES);
-    }
-    if (e) {
-        return errmsg_set(why, e, "cannot read %s: %s", path, os_read_text(e));
-    }
-    e = http_door_tokens(s->door, (struct str){(const char *)p, n}, false, &reason);
-    mem_free(p);
-    return e ? errmsg_set(why, e, "%s, %s", path, reason.text[0] ? reason.text : err_text(e)) : e;
 }
 
 static enum err read_life(const struct cli *c, int64_t *life_ns, struct errmsg *why)
@@ -227,12 +225,13 @@ static enum err door_open(struct console *s, int64_t life_ns, struct errmsg *why
                                         .keep = console_relay_keep,
                                         .ctx = s->relay};
     enum err e = http_door_start(&s->door, &conf, why);
+    bool changed;
 
     if (!e) {
         (void)snprintf(s->address, sizeof s->address, "http://%.*s:%u",
                        (int)(strrchr(conf.address, ':') - conf.address), conf.address,
                        http_door_port(s->door));
-        e = read_tokens(s, why);
+        e = read_tokens(s, &changed, why);
     }
     return e;
 }
@@ -240,11 +239,16 @@ static enum err door_open(struct console *s, int64_t life_ns, struct errmsg *why
 static void console_serve(struct console *s)
 {
     unsigned made = atomic_load(&links_asked);
+    int64_t look_ns = os_mono_ns() + TOKENS_NS;
 
     while (!atomic_load(&stop_asked)) {
         if (atomic_load(&links_asked) != made) {
             made = atomic_load(&links_asked);
             err_ignore(link_make(s));
+        }
+        if (os_mono_ns() >= look_ns) {
+            look_ns = os_mono_ns() + TOKENS_NS;
+            tokens_again(s);
         }
         os_sleep_ns(LOOK_NS);
     }

@@ -4,13 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 
-#define TOKENS_BYTES ((size_t)64 << 10)
-#define LINK_MAX     600u
+#define LINK_MAX 600u
 
 struct console_door {
     struct console_door_conf conf;
@@ -145,38 +143,14 @@ void console_door_method(struct console_door *d, struct rpc_method *out)
 
 /* -- life -- */
 
-/* *changed: it is not what it was the last time. */
 static enum err read_tokens(struct console_door *d, struct http_door *http, bool *changed,
                             struct errmsg *why)
 {
     struct errmsg reason = {""};
-    uint8_t *p = NULL;
-    size_t n = 0;
-    enum err e = os_check_private(d->conf.tokens);
-    bool others = e == ERR_ACCESS;
-    uint64_t seen;
+    enum err e =
+        http_door_token_file(http, d->conf.tokens, true, &d->tokens_seen, changed, &reason);
 
-    if (!e) {
-        e = os_read_file(&p, &n, d->conf.tokens, TOKENS_BYTES);
-    }
-    seen = hash_bytes(e ? "" : (const char *)p, e ? 0 : n, (uint64_t)e + 1);
-    *changed = seen != d->tokens_seen;
-    d->tokens_seen = seen;
-    if (others) {
-        return errmsg_set(why, e, "console.tokens: others can read %s: chmod 600 makes it private",
-                          d->conf.tokens);
-    }
-    if (e) {
-        return errmsg_set(why, e, "console.tokens: cannot read %s: %s", d->conf.tokens,
-                          os_read_text(e));
-    }
-    if (*changed) {
-        e = http_door_tokens(http, (struct str){(const char *)p, n}, true, &reason);
-    }
-    mem_free(p);
-    return e ? errmsg_set(why, e, "console.tokens: %s, %s", d->conf.tokens,
-                          reason.text[0] ? reason.text : err_text(e))
-             : ERR_OK;
+    return e ? errmsg_set(why, e, "console.tokens: %s", reason.text) : ERR_OK;
 }
 
 /* As with certificates, what cannot be read leaves what is in use. */

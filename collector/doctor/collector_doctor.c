@@ -15,6 +15,7 @@
 #include "common/rpc/rpc.h"
 #include "common/text/humanize.h"
 #include "common/wire/wire_query.h"
+#include "common/wire/wire_web.h"
 
 #define DAY_NS (86400 * CLK_S)
 
@@ -508,6 +509,8 @@ struct fleet {
     const struct collector_doctor *d;
     unsigned hosts, connected;
     struct some skewed, cloned, silent;
+    uint32_t page_status; /* of the console's page; 0: it did not come */
+    size_t page_bytes;
 };
 
 static void some_add(struct some *s, struct str name)
@@ -566,6 +569,31 @@ static enum err fleet_ask_page(struct fleet *f, struct rpc_client *client,
     return e;
 }
 
+/* What a browser would get first, as `procfleet console` asks for it. */
+static void fleet_ask_console(struct fleet *f, struct rpc_client *client)
+{
+    const struct wire_web_request ask = {.path = str_make("/")};
+    struct wire_web_reply *page = NULL;
+    struct rpc_result result;
+    struct buf request, reply;
+    enum err e;
+
+    buf_init(&request, 1024);
+    buf_init(&reply, REPLY_MAX);
+    e = wire_web_request_encode(&request, &ask);
+    e = e ? e
+          : rpc_client_call(client, RPC_QUERY_WEB, FRAME_RAW, request.p, request.n,
+                            f->d->conf->connect_ns, &reply, &result);
+    e = e ? e : wire_web_reply_decode(&page, reply.p, reply.n);
+    if (!e) {
+        f->page_status = page->status;
+        f->page_bytes = page->body.n;
+    }
+    wire_web_reply_free(page);
+    buf_fini(&reply);
+    buf_fini(&request);
+}
+
 static enum err fleet_ask(struct fleet *f, struct rpc_client *client, struct errmsg *why)
 {
     struct rpc_result result = {.more = true};
@@ -577,6 +605,9 @@ static enum err fleet_ask(struct fleet *f, struct rpc_client *client, struct err
             return errmsg_set(why, e, "the collector answers %s: %s", frame_code_name(result.code),
                               result.message);
         }
+    }
+    if (!e) {
+        fleet_ask_console(f, client);
     }
     return e;
 }
@@ -639,6 +670,15 @@ static void say_fleet(struct collector_doctor *d, const struct fleet *f)
     say_some(d, &f->silent, &silent);
     say_some(d, &f->skewed, &clocks);
     say_some(d, &f->cloned, &clones);
+    if (f->page_status == 200) {
+        check_result_report(d->all, "fleet.console", CHECK_RESULT_OK, "",
+                            "the console's page is answered: %zu bytes, packed", f->page_bytes);
+    } else {
+        check_result_report(d->all, "fleet.console", CHECK_RESULT_WARNING,
+                            "see the collector's log, and procfleet_console_requests_total of "
+                            "'procfleet admin status'; a collector of an older version has no page",
+                            "the console's page does not come: %u", f->page_status);
+    }
 }
 
 /* Where what listens at `address` answers on this machine. */
@@ -684,6 +724,32 @@ static void check_fleet(struct collector_doctor *d)
     say_fleet(d, &f);
 }
 
+/* -- the console of listen.console -- */
+
+static void check_console(struct collector_doctor *d)
+{
+    const char *path = d->c->console_tokens;
+    enum err e;
+
+    if (!d->c->console[0] || !path || !path[0]) {
+        check_result_report(d->all, "console.tokens", CHECK_RESULT_SKIPPED, "", "%s",
+                            d->c->console[0] ? "no tokens" : "listen.console is off");
+        return;
+    }
+    e = os_check_private(path);
+    if (e) {
+        check_result_report(
+            d->all, "console.tokens", CHECK_RESULT_FAILED,
+            e == ERR_ACCESS ? "chmod 600 it and give it to the collector's user; if others may "
+                              "have read it, make new tokens"
+                            : "make it (docs/console.md), or set console.tokens to where it is",
+            e == ERR_ACCESS ? "others can read %s, or we cannot" : "%s cannot be looked at", path);
+    } else {
+        check_result_report(d->all, "console.tokens", CHECK_RESULT_OK, "", "others cannot read %s",
+                            path);
+    }
+}
+
 /* -- all of it -- */
 
 void collector_doctor_run(struct findings *to, const struct collector_doctor_conf *conf)
@@ -696,6 +762,7 @@ void collector_doctor_run(struct findings *to, const struct collector_doctor_con
     check_running(&d);
     check_listeners(&d);
     check_trust(&d);
+    check_console(&d);
     collector_doctor_disk(to, conf->conf, conf->now_ns, conf->connect_ns, d.running);
     check_limits(&d);
     check_fleet(&d);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/http/http_events.h"
@@ -11,12 +12,13 @@
 #include "common/http/http_question.h"
 #include "common/os/os.h"
 
-#define BODY_MAX  4096u
-#define NAMES_MAX 32u
-#define TICK_NS   (200 * CLK_MS)
-#define SWEEP_NS  CLK_S
-#define COOKIE    "procfleet_session"
-#define JSON_TYPE "application/json"
+#define BODY_MAX     4096u
+#define NAMES_MAX    32u
+#define TOKENS_BYTES ((size_t)64 << 10)
+#define TICK_NS      (200 * CLK_MS)
+#define SWEEP_NS     CLK_S
+#define COOKIE       "procfleet_session"
+#define JSON_TYPE    "application/json"
 
 static const struct http_server_pair safety[] = {
     {"Content-Security-Policy",
@@ -515,6 +517,36 @@ enum err http_door_tokens(struct http_door *d, struct str text, bool scopes, str
     e = http_session_tokens(d->shared->sessions, text, scopes, why);
     os_mutex_unlock(d->shared->lock);
     return e;
+}
+
+enum err http_door_token_file(struct http_door *d, const char *path, bool scopes, uint64_t *seen,
+                              bool *changed, struct errmsg *why)
+{
+    struct errmsg reason = {""};
+    uint8_t *p = NULL;
+    size_t n = 0;
+    enum err e = os_check_private(path);
+    bool others = e == ERR_ACCESS;
+    uint64_t now;
+
+    if (!e) {
+        e = os_read_file(&p, &n, path, TOKENS_BYTES);
+    }
+    now = hash_bytes(e ? "" : (const char *)p, e ? 0 : n, (uint64_t)e + 1);
+    *changed = now != *seen;
+    *seen = now;
+    if (others) {
+        return errmsg_set(why, e, "others can read %s: chmod 600 makes it private", path);
+    }
+    if (e) {
+        return errmsg_set(why, e, "cannot read %s: %s", path, os_read_text(e));
+    }
+    if (*changed) {
+        e = http_door_tokens(d, (struct str){(const char *)p, n}, scopes, &reason);
+    }
+    mem_free(p);
+    return e ? errmsg_set(why, e, "%s, %s", path, reason.text[0] ? reason.text : err_text(e))
+             : ERR_OK;
 }
 
 void http_door_review(struct http_door *d)

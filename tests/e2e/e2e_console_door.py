@@ -11,11 +11,12 @@ import os
 import re
 import shutil
 import ssl
+import subprocess
 import sys
 import time
 
-from e2e_console import free_port, nginx, nginx_program
-from fleet import Fleet, check, ensure, skip
+from e2e_console import environment, free_port, nginx, nginx_program
+from fleet import BIN, Fleet, check, ensure, skip
 
 TOKENS = {"everything": "1" * 32, "web": "2" * 32, "over": "3" * 32}
 
@@ -92,10 +93,32 @@ def tokens_again(fleet, port):
           ["db-1", "web-1"])
 
 
-def write_tokens(fleet, text):
+def write_tokens(fleet, text, name="tokens"):
     with open(os.open(fleet.path("tokens.new"), os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as f:
         f.write(text)
-    os.rename(fleet.path("tokens.new"), fleet.path("tokens"))
+    os.rename(fleet.path("tokens.new"), fleet.path(name))
+
+
+def relay_tokens(fleet):
+    """The same of `procfleet console`, which says so to its terminal."""
+    write_tokens(fleet, "everything %(everything)s\n" % TOKENS, "mine")
+    with open(fleet.path("relay.log"), "wb") as said:
+        relay = subprocess.Popen([os.path.join(BIN, "procfleet"), "console", "--no-open", "--listen", "127.0.0.1:0", "--token-file", fleet.path("mine")],
+                                 env=environment(fleet, "operator"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said, text=True)
+    fleet.processes.append(relay)
+    port = int(re.search(r":(\d+)/#ticket=", relay.stdout.readline()).group(1))
+
+    def as_token(name):
+        return Browser(port, Authorization="Bearer " + TOKENS[name]).get("/api/v1/info")[0]
+    check("a token of its file", [as_token("everything"), as_token("web")], [200, 401])
+    write_tokens(fleet, "everything nonsense\n", "mine")
+    fleet.wait_for("it to say what is wrong", lambda: "the tokens in use stay" in fleet.log("relay.log"))
+    check("what cannot be read leaves what is in use", as_token("everything"), 200)
+    write_tokens(fleet, "web %(web)s\n" % TOKENS, "mine")
+    fleet.wait_for("a token whose line is gone to end", lambda: as_token("everything") == 401)
+    check("and the new one to hold", as_token("web"), 200)
+    relay.terminate()
+    relay.wait()
 
 
 def refused(fleet):
@@ -164,6 +187,7 @@ def direct():
         tokens(port)
         refused(fleet)
         tokens_again(fleet, port)
+        relay_tokens(fleet)
         log = fleet.log("collector.log")
         for line in (r"console session peer=127.0.0.1 name=operator ", r'console end .*name=scoped scope=web-\* .*revoked', r"console refused peer=127.0.0.1 ",
                      r'console asked peer=127.0.0.1 name=scoped scope=web-\* reason="/api/v1/top\?host=db-1"'):

@@ -65,6 +65,9 @@ def faults(fleet):
     key = fleet.path("key")
     shutil.copy(fleet.tls("collector")["key"], key)
     os.chmod(key, 0o644)
+    for path, state in ((key, "failed"), (fleet.tls("collector")["key"], "ok"), (fleet.path("nowhere"), "failed")):
+        found = doctor(fleet, expect=None, listen__console="127.0.0.1:0", console__tokens=path)
+        check("tokens of the console: " + os.path.basename(path), found["console.tokens"]["state"], state)
     found = doctor(fleet, expect=1, tls__key=key)
     check("a key that others can read", states(found, "tls.key", "tls.certificate"),
           {"tls.key": "failed", "tls.certificate": "skipped"})
@@ -165,6 +168,7 @@ def running(fleet):
                                                  "listen.enroll", "data.write", "fleet.answers", "fleet.clones"),
           {"collector": "ok", "listen.ingest": "ok", "listen.query": "ok", "listen.events": "ok", "listen.enroll": "ok",
            "data.write": "ok", "fleet.answers": "ok", "fleet.clones": "ok"})
+    check("it has asked for the console's page", (found["fleet.console"]["state"], found["console.tokens"]["state"]), ("ok", "skipped"))
     ensure("it has asked about the fleet", found["fleet.answers"]["detail"] == "the collector answers: 1 host, 1 of them connected",
            found["fleet.answers"])
     found = doctor(fleet, "--cert", fleet.tls("patient")["cert"], "--key", fleet.tls("patient")["key"], expect=1)
