@@ -55,6 +55,8 @@ static const struct table_column columns[] = {
     {"source", "SOURCE", TABLE_TEXT},
     {"cpus", "CPUS", TABLE_COUNT},
     {"processes", "PROCESSES", TABLE_COUNT},
+    {"cpu_percent", "CPU%", TABLE_PERMILLE},
+    {"working_set_size", "MEMORY", TABLE_BYTES},
     {"last_time", "NEWEST_DATA", TABLE_TIME},
     {"first_time", NULL, TABLE_TIME},
     {"batches", "BATCHES", TABLE_COUNT},
@@ -77,9 +79,9 @@ static const struct table_column columns[] = {
     {"boot", NULL, TABLE_TEXT},
 };
 
-static const char *const yields[] = {"ID",        "AGENT",       "CPUS",  "BATCHES",
-                                     "SOURCE",    "CLONES",      "CLOCK", "CERT",
-                                     "PROCESSES", "NEWEST_DATA", NULL};
+static const char *const yields[] = {"ID",     "AGENT",       "CPUS", "BATCHES",   "SOURCE",
+                                     "CLONES", "CLOCK",       "CERT", "PROCESSES", "MEMORY",
+                                     "CPU%",   "NEWEST_DATA", NULL};
 
 static const char *state_of(const struct wire_host *h)
 {
@@ -158,6 +160,8 @@ static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer 
             table_string(h->source),
             table_number(h->cpus != 0, h->cpus),
             table_number(true, h->processes),
+            table_number(h->has_cpu, h->cpu_permille),
+            table_number(h->has_memory, h->memory),
             table_number(h->last_ns != 0, h->last_ns),
             table_number(h->first_ns != 0, h->first_ns),
             table_count(h->batches),

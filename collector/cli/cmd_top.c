@@ -9,7 +9,7 @@ static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
     {"as", 0, "usual|sum|rate|max|avg",
      "what counts of it (usual: growth of counters, last value of others)", 0},
-    {"group-by", 'g', "process|image|user|host|tree|fleet",
+    {"group-by", 'g', "process|image|user|host|tree|fleet|image-user",
      "add up what belongs together (process)", 0},
     {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
@@ -72,9 +72,12 @@ static void add_heads(struct fields *f, unsigned group_by, bool folded)
         fields_add(f, FIELD_USER, true);
     } else if (group_by == WIRE_GROUP_HOST) {
         fields_add(f, FIELD_HOST, true);
+    } else if (group_by == WIRE_GROUP_IMAGE_USER) {
+        fields_add(f, FIELD_NAME, true);
+        fields_add(f, FIELD_USER, true);
     }
     if (group_by == WIRE_GROUP_IMAGE || group_by == WIRE_GROUP_USER ||
-        group_by == WIRE_GROUP_FLEET) {
+        group_by == WIRE_GROUP_FLEET || group_by == WIRE_GROUP_IMAGE_USER) {
         fields_add(f, FIELD_HOSTS, true);
     }
     if (group_by != WIRE_GROUP_NONE || folded) {

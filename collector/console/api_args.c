@@ -117,6 +117,27 @@ static enum err read_host(struct api_args *a, const struct api_value *v)
     return value_text(&a->q.host, v, HOST_MAX);
 }
 
+/* A list with commas. */
+static enum err read_ids(struct api_args *a, const struct api_value *v)
+{
+    size_t n = 0;
+
+    for (size_t at = 0; at < v->n; at += UUID_TEXT) {
+        char id[UUID_TEXT];
+        size_t len = strcspn(v->p + at, ",");
+
+        if (n == WIRE_IDS_MAX) {
+            return errmsg_set(v->why, ERR_INVALID, "at most %u", WIRE_IDS_MAX);
+        }
+        (void)snprintf(id, sizeof id, "%.*s", (int)(len < UUID_TEXT ? len : 0), v->p + at);
+        if (len != UUID_TEXT - 1 || uuid_parse(&a->ids[n++], id) != ERR_OK) {
+            return value_bad(v, "a list of ids, as hosts has them");
+        }
+    }
+    a->q.ids = (struct str){(const char *)a->ids, n * sizeof *a->ids};
+    return n ? ERR_OK : value_bad(v, "a list of ids, as hosts has them");
+}
+
 static enum err read_forgotten(struct api_args *a, const struct api_value *v)
 {
     return value_flag(&a->q.forgotten, v);
@@ -265,10 +286,11 @@ static enum err read_by(struct api_args *a, const struct api_value *v)
 
 static enum err read_group_by(struct api_args *a, const struct api_value *v)
 {
-    static const char *const words[] = {"process", "image", "user", "host", "tree", "fleet"};
+    static const char *const words[] = {"process", "image", "user",      "host",
+                                        "tree",    "fleet", "image-user"};
 
     return value_word(&a->q.group_by, v, words, sizeof words / sizeof *words,
-                      "process, image, user, host, tree or fleet");
+                      "process, image, user, host, tree, fleet or image-user");
 }
 
 static enum err read_folded(struct api_args *a, const struct api_value *v)

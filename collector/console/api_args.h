@@ -10,6 +10,7 @@
 /* Every parameter once: constant and name. */
 #define API_ARGS_LIST(X)    \
     X(HOST, host)           \
+    X(IDS, ids)             \
     X(FORGOTTEN, forgotten) \
     X(SINCE, since)         \
     X(UNTIL, until)         \
@@ -52,6 +53,7 @@ struct api_args {
     bool rows;           /* shape=rows */
     int64_t wait_ns;     /* at most API_ARGS_WAIT_MAX_NS */
     uint8_t cursor[WIRE_CURSOR_MAX];
+    struct uuid ids[WIRE_IDS_MAX];
     char text[WIRE_WEB_QUERY_MAX + 2]; /* names and values, decoded */
 };
 

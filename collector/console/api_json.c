@@ -56,6 +56,14 @@ static void put_uint_known(struct jsonw *j, const char *key, bool known, uint64_
     }
 }
 
+static void put_figure(struct jsonw *j, const char *key, enum table_unit unit, bool known,
+                       int64_t v)
+{
+    struct table_cell c = table_number(known, v);
+
+    table_put_json(j, key, unit, &c);
+}
+
 static void put_uuid(struct jsonw *j, const char *key, const struct uuid *id)
 {
     char text[UUID_TEXT];
@@ -100,6 +108,8 @@ static void put_host(struct jsonw *j, const struct wire_host *h)
     jsonw_bool(j, "forgotten", h->forgotten);
     put_uint_known(j, "cpus", h->cpus != 0, h->cpus);
     jsonw_uint(j, "processes", h->processes);
+    put_figure(j, "cpu_percent", TABLE_PERMILLE, h->has_cpu, h->cpu_permille);
+    put_figure(j, "working_set_size", TABLE_BYTES, h->has_memory, h->memory);
     put_ns_known(j, "first_ns", h->first_ns);
     put_ns_known(j, "last_ns", h->last_ns);
     put_ns_known(j, "heard_ns", h->heard_ns);
@@ -447,8 +457,12 @@ static void list_top(struct fields_list *l, const struct wire_query *q)
         list_add(l, FIELD_USER);
     } else if (by == WIRE_GROUP_HOST) {
         list_add(l, FIELD_HOST);
+    } else if (by == WIRE_GROUP_IMAGE_USER) {
+        list_add(l, FIELD_NAME);
+        list_add(l, FIELD_USER);
     }
-    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER || by == WIRE_GROUP_FLEET) {
+    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER || by == WIRE_GROUP_FLEET ||
+        by == WIRE_GROUP_IMAGE_USER) {
         list_add(l, FIELD_HOSTS);
     }
     if (by != WIRE_GROUP_NONE || q->folded) {

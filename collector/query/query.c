@@ -170,6 +170,17 @@ static bool host_is_selected(const struct query *q, const struct wanted *w,
     return glob_match(w->text, name);
 }
 
+/* One of those that the question names by their ids, if it does. */
+static bool host_is_listed(struct str ids, const struct uuid *id)
+{
+    for (size_t i = 0; i + sizeof id->b <= ids.n; i += sizeof id->b) {
+        if (memcmp(ids.p + i, id->b, sizeof id->b) == 0) {
+            return true;
+        }
+    }
+    return ids.n == 0;
+}
+
 uint32_t query_count_hosts(const struct query_env *env)
 {
     uint32_t n = 0;
@@ -241,7 +252,7 @@ static enum err spans_make(struct query *q)
     for (size_t i = 0; i < n; i++) {
         const struct store_host *h = store_view_host(q->env->view, i);
 
-        if (host_is_selected(q, &w, h)) {
+        if (host_is_listed(q->ask->ids, &h->id) && host_is_selected(q, &w, h)) {
             struct query_span *s = &q->spans[q->n_spans++];
 
             s->host = i;

@@ -2,12 +2,14 @@
 
 #include <stdio.h>
 
+#include "collector/query/pulse.h"
 #include "collector/query/query_scan.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 
 #define DAY_NS      (86400 * CLK_S)
 #define LOOKBACK_NS (60 * CLK_S) /* an agent's last batch may hold events or losses only */
+#define RECENT      4u           /* slots of the pulse up to the newest data's */
 
 struct count {
     uint32_t processes;
@@ -80,6 +82,27 @@ static void certificate_remark(struct query *q, const struct query_span *s)
     }
 }
 
+/* What it used last: of the newest slot that has it, since the one being filled may not yet. */
+static void figures_put(const struct query *q, const struct query_span *s, struct wire_host *h)
+{
+    struct pulse_slot slots[RECENT];
+    int64_t first_ns = clk_sub(s->about->last_ns, (int64_t)(RECENT - 1) * PULSE_STEP_NS);
+
+    if (!q->env->pulse || !pulse_read(q->env->pulse, &s->about->id, first_ns, RECENT, slots)) {
+        return;
+    }
+    for (size_t i = 0; i < RECENT; i++) {
+        if (slots[i].there && slots[i].has_cpu) {
+            h->has_cpu = true;
+            h->cpu_permille = slots[i].cpu_permille;
+        }
+        if (slots[i].there && slots[i].has_memory) {
+            h->has_memory = true;
+            h->memory = slots[i].memory;
+        }
+    }
+}
+
 enum err query_hosts(struct query *q)
 {
     enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
@@ -108,6 +131,7 @@ enum err query_hosts(struct query *q)
             return e;
         }
         q->hosts[at].processes = processes;
+        figures_put(q, s, &q->hosts[at]);
         certificate_remark(q, s);
     }
     return ERR_OK;

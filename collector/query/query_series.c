@@ -341,7 +341,7 @@ enum err query_series(struct query *q)
 
     steps.nameless = ask.name.n == 0;
     steps.told = steps.nameless && by_name;
-    if (!e && ask.group_by == WIRE_GROUP_TREE) {
+    if (!e && (ask.group_by == WIRE_GROUP_TREE || ask.group_by == WIRE_GROUP_IMAGE_USER)) {
         e = errmsg_set(q->why, ERR_INVALID,
                        "series are of processes, images, users, hosts or the fleet");
     }

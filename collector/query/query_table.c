@@ -473,7 +473,8 @@ static int64_t table_bases_from(void *ctx)
 static bool told_is_open(const struct query_table *t, const struct query_inst *inst)
 {
     uint8_t by = t->q->ask->group_by;
-    bool nameless = !inst->info && (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER);
+    bool nameless = !inst->info && (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER ||
+                                    by == WIRE_GROUP_IMAGE_USER);
     bool may_live = inst->boot == t->newest_boot && inst->seen_ns + STALE_NS >= t->newest_ns;
 
     return !inst->hidden && inst->boot != BOOT_FOLDED && (nameless || may_live);

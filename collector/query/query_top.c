@@ -18,6 +18,7 @@
  * loses nothing by them. */
 #include "collector/query/query_top.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -465,8 +466,12 @@ struct group {
     struct query_sum *part;  /* one for each of the answer's metrics */
 };
 
+/* Of an image and a user the name is both, with a NUL between them: texts have none. */
+#define GROUP_NAME_MAX (2 * MODEL_TEXT_MAX + 1u)
+
 struct groups {
     struct query *q;
+    char both[GROUP_NAME_MAX];
     struct query_table table;
     uint8_t n_metrics; /* of the answer; the table may have fewer */
     size_t n, cap;     /* cap is a power of two */
@@ -578,13 +583,33 @@ static enum err group_get(struct groups *g, struct str name, struct group **out)
 
 /* -- adding up -- */
 
-static struct str groups_name(const struct groups *g, const struct query_inst *inst)
+static struct str group_of_both(struct groups *g, const struct proc_info *info)
 {
+    size_t n = info->name.n < MODEL_TEXT_MAX ? info->name.n : MODEL_TEXT_MAX;
+    size_t user_n = info->user.n < MODEL_TEXT_MAX ? info->user.n : MODEL_TEXT_MAX;
+
+    if (n) {
+        memcpy(g->both, info->name.p, n);
+    }
+    g->both[n] = '\0';
+    if (user_n) {
+        memcpy(g->both + n + 1, info->user.p, user_n);
+    }
+    return (struct str){g->both, n + 1 + user_n};
+}
+
+/* Valid until it is asked again. */
+static struct str groups_name(struct groups *g, const struct query_inst *inst)
+{
+    static const struct proc_info none;
+
     switch (g->q->ask->group_by) {
     case WIRE_GROUP_IMAGE:
         return inst->info ? inst->info->name : str_make("");
     case WIRE_GROUP_USER:
         return inst->info ? inst->info->user : str_make("");
+    case WIRE_GROUP_IMAGE_USER:
+        return group_of_both(g, inst->info ? inst->info : &none);
     case WIRE_GROUP_FLEET:
         return str_make("");
     default: /* of a host's own name there may be two: the id tells them apart */
@@ -757,6 +782,12 @@ static enum err groups_row(struct groups *g, const struct group *x, struct wire_
         row->info.name = x->name;
     } else if (g->q->ask->group_by == WIRE_GROUP_USER) {
         row->info.user = x->name;
+    } else if (g->q->ask->group_by == WIRE_GROUP_IMAGE_USER) {
+        size_t n = strnlen(x->name.p, x->name.n);
+
+        assert(n < x->name.n);
+        row->info.name = (struct str){x->name.p, n};
+        row->info.user = (struct str){x->name.p + n + 1, x->name.n - n - 1};
     }
     g->q->out->data.n_rows++;
     return query_host_index(g->q, &g->q->spans[x->span], &row->host);
@@ -834,7 +865,7 @@ static enum err top_check(const struct query *q)
     const struct wire_query *ask = q->ask;
     const struct metric *m = metric_by_id(q->out->data.metrics[0]);
 
-    if (ask->by > WIRE_BY_AVG || ask->group_by > WIRE_GROUP_FLEET) {
+    if (ask->by > WIRE_BY_AVG || ask->group_by > WIRE_GROUP_IMAGE_USER) {
         return errmsg_set(q->why, ERR_INVALID, "this collector does not know this order or group");
     }
     if (m->kind == METRIC_GAUGE && ask->by == WIRE_BY_RATE) {

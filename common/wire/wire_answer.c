@@ -411,6 +411,10 @@ static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, stru
     if (h->heard_ns) {
         WIRE_PUT(m, heard_ns, h->heard_ns);
     }
+    m->has_cpu_permille = h->has_cpu;
+    m->cpu_permille = (uint64_t)h->cpu_permille;
+    m->has_working_set_size = h->has_memory;
+    m->working_set_size = (uint64_t)h->memory;
     e = WIRE_PUT_TEXT(m, name, h->name, MODEL_HOST_NAME_MAX, a);
     if (!e) {
         e = WIRE_PUT_TEXT(m, source, h->source, MODEL_TEXT_MAX, a);
@@ -639,6 +643,10 @@ static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
     h->clones = m->clones;
     h->forgotten = m->forgotten != 0;
     h->revoked = m->revoked != 0;
+    h->has_cpu = m->has_cpu_permille && m->cpu_permille <= INT64_MAX;
+    h->cpu_permille = h->has_cpu ? (int64_t)m->cpu_permille : 0;
+    h->has_memory = m->has_working_set_size && m->working_set_size <= INT64_MAX;
+    h->memory = h->has_memory ? (int64_t)m->working_set_size : 0;
     return ERR_OK;
 }
 

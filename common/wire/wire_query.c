@@ -8,8 +8,10 @@
  * decoded keeps the unpacked message beside it, because text points into it: both live in one arena
  * behind the struct. */
 
-#define PACK_BYTES (1u << 20) /* memory to build a message in */
-#define HOST_MAX   256u       /* bytes of a host pattern */
+#define PACK_BYTES    (1u << 20) /* memory to build a message in */
+#define HOST_MAX      256u       /* bytes of a host pattern */
+#define ID_BYTES      sizeof(((struct uuid *)NULL)->b)
+#define IDS_BYTES_MAX (WIRE_IDS_MAX * ID_BYTES)
 #define METHODS_MAX                                     \
     (sizeof((struct wire_server_info *)NULL)->methods / \
      sizeof((struct wire_server_info *)NULL)->methods[0])
@@ -41,6 +43,9 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;
     m->cursor.len = q->cursor.n;
+    m->has_ids = q->ids.n != 0;
+    m->ids.data = (uint8_t *)(uintptr_t)q->ids.p;
+    m->ids.len = q->ids.n;
     return e;
 }
 
@@ -51,8 +56,8 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     struct wire_arena a;
     enum err e;
 
-    if (q->n_metrics > WIRE_METRICS_MAX || q->cursor.n > WIRE_CURSOR_MAX || q->last_ns < 0 ||
-        q->step_ns < 0) {
+    if (q->n_metrics > WIRE_METRICS_MAX || q->cursor.n > WIRE_CURSOR_MAX ||
+        q->ids.n > IDS_BYTES_MAX || q->ids.n % ID_BYTES || q->last_ns < 0 || q->step_ns < 0) {
         return ERR_INVALID;
     }
     for (size_t i = 0; i < q->n_metrics; i++) {
@@ -97,11 +102,15 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
         !wire_text_get(&q->events.event, m->has_event, &m->event, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->events.where, m->has_where, &m->where, WIRE_WHERE_MAX) ||
         m->last_ns > INT64_MAX || m->step_ns > INT64_MAX || m->by > UINT8_MAX ||
-        m->group_by > UINT8_MAX) {
+        m->group_by > UINT8_MAX || (m->has_ids && m->ids.len % ID_BYTES)) {
         return ERR_CORRUPT;
     }
-    if (m->has_cursor && m->cursor.len > WIRE_CURSOR_MAX) {
+    if ((m->has_cursor && m->cursor.len > WIRE_CURSOR_MAX) ||
+        (m->has_ids && m->ids.len > IDS_BYTES_MAX)) {
         return ERR_FULL;
+    }
+    if (m->has_ids && m->ids.len) {
+        q->ids = (struct str){(const char *)m->ids.data, m->ids.len};
     }
     if (m->has_cursor && m->cursor.len) {
         q->cursor.p = (const char *)m->cursor.data;

@@ -24,6 +24,7 @@
 
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
+#define WIRE_IDS_MAX     128u  /* hosts that a question names by their ids */
 #define WIRE_METRICS_MAX 64u   /* metrics one query asks for */
 #define WIRE_USED_MAX    16u
 
@@ -42,8 +43,9 @@ enum wire_group {
     WIRE_GROUP_IMAGE,
     WIRE_GROUP_USER,
     WIRE_GROUP_HOST,
-    WIRE_GROUP_TREE, /* a process and all that descend from it */
-    WIRE_GROUP_FLEET /* all together */
+    WIRE_GROUP_TREE,      /* a process and all that descend from it */
+    WIRE_GROUP_FLEET,     /* all together */
+    WIRE_GROUP_IMAGE_USER /* Top only: an image by each user that runs it */
 };
 
 /* Which events of providers; with any of it no others. Empty: any. */
@@ -86,6 +88,7 @@ struct wire_query {
     uint32_t buckets; /* Series: at most so many; 0 = 60 */
     bool envelope;    /* Series of processes: least and greatest of gauges, too */
     uint32_t max;     /* Lifetimes: processes, up to WIRE_LIVES_MAX; 0 = 20,000 */
+    struct str ids;   /* 16 bytes each, up to WIRE_IDS_MAX: only these hosts; empty = all */
 };
 
 struct wire_host {
@@ -107,6 +110,9 @@ struct wire_host {
     int64_t not_after_ns;    /* UTC, end of the agent's certificate; 0 = not seen */
     int64_t heard_ns;        /* UTC, the agent's last call; 0 = never */
     uint32_t clones;         /* further machines that claim this identity */
+    /* ListHosts, of the newest 30 s that have it, at most 90 s before last_ns: */
+    bool has_cpu, has_memory;
+    int64_t cpu_permille, memory; /* of one processor; working sets, bytes: all processes */
 };
 
 /* A process with values; which metrics the values stand for is in the reply's `metrics`. */

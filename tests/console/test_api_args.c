@@ -38,11 +38,17 @@ static void every_parameter_is_read(void **state)
     const struct wire_query *q = &args.q;
 
     (void)state;
-    read_well("host=web-*&forgotten=true&until=1m&last=1h30m&at=now&metric=cpu_time,read_bytes&"
+    read_well("host=web-*&ids=00112233-4455-6677-8899-aabbccddeeff,"
+              "ffffffff-ffff-ffff-ffff-ffffffffffff&forgotten=true&until=1m&last=1h30m&at=now&"
+              "metric=cpu_time,read_bytes&"
               "limit=7&idle&exited=1&pid=0x10&start=18446744073709551615&name=a%2Ab&"
               "kinds=level,process&step=10s&buckets=4096&envelope=false&cursor=00fF&stages=true&"
               "by=avg&group_by=fleet&folded=true&max=500&wait=25s&shape=rows");
     assert_text(q->host, "web-*");
+    assert_int_equal(q->ids.n, 32);
+    assert_memory_equal(q->ids.p, "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee",
+                        15);
+    assert_memory_equal(q->ids.p + 15, "\xff\xff", 2);
     assert_true(q->forgotten && q->idle && q->exited && q->stages && q->folded && !q->envelope);
     assert_true(q->until_ns == NOW - 60 * CLK_S && q->last_ns == 5400 * CLK_S && q->at_ns == NOW);
     assert_int_equal(q->n_metrics, 2);
@@ -59,6 +65,23 @@ static void every_parameter_is_read(void **state)
     assert_int_equal(q->group_by, WIRE_GROUP_FLEET);
     assert_true(args.wait_ns == 25 * CLK_S && args.rows);
     assert_int_equal(args.given, ALL & ~(uint32_t)API_SINCE);
+}
+
+static void more_hosts_than_fit_are_refused(void **state)
+{
+    static const char id[] = "00112233-4455-6677-8899-aabbccddeeff,";
+    char query[8 + (WIRE_IDS_MAX + 1) * sizeof id] = "ids=";
+    struct errmsg why = {""};
+
+    (void)state;
+    for (size_t i = 0; i < WIRE_IDS_MAX; i++) {
+        (void)snprintf(query + strlen(query), sizeof query - strlen(query), "%s", id);
+    }
+    read_well(query);
+    assert_int_equal(args.q.ids.n, WIRE_IDS_MAX * 16);
+    (void)snprintf(query + strlen(query), sizeof query - strlen(query), "%s", id);
+    assert_err(api_args_read(&args, str_make(query), ALL, NOW, &why), ERR_INVALID);
+    assert_non_null(strstr(why.text, "at most 128"));
 }
 
 static void moments_are_spans_times_or_nanoseconds(void **state)
@@ -105,11 +128,15 @@ static void wrong_values_are_named(void **state)
         {"kinds=", "a list of kinds"},
         {"kinds=starts", "kinds: 'starts' is not"},
         {"by=median", "usual, sum, rate, max or avg"},
-        {"group_by=color", "process, image, user, host, tree or fleet"},
+        {"group_by=color", "process, image, user, host, tree, fleet or image-user"},
         {"idle=maybe", "true or false"},
         {"shape=cube", "columns or rows"},
         {"cursor=0", "cursor:"},
         {"cursor=0g", "cursor:"},
+        {"ids=", "a list of ids"},
+        {"ids=web-1", "a list of ids"},
+        {"ids=00112233-4455-6677-8899-aabbccddeeff00", "a list of ids"},
+        {"ids=00112233-4455-6677-8899-aabbccddeeff,,", "a list of ids"},
         {"since=1m&until=5m", "since lies behind until"},
         {"since=1m&last=5m", "leave one of them away"},
         {"limit=1&limit=1", "'limit' is given twice"},
@@ -181,6 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_parameter_is_read),
+        cmocka_unit_test(more_hosts_than_fit_are_refused),
         cmocka_unit_test(moments_are_spans_times_or_nanoseconds),
         cmocka_unit_test(nothing_is_left_of_the_question_before),
         cmocka_unit_test(wrong_values_are_named),

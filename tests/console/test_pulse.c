@@ -307,12 +307,18 @@ static void after_a_start_it_is_read_back_from_the_store(void **state)
     pulse_destroy(live);
 }
 
-static void ask(struct query_answer *a, struct lab *l, struct pulse *p, const struct wire_query *q)
+static void ask_kind(struct query_answer *a, struct lab *l, struct pulse *p, enum query_kind kind,
+                     const struct wire_query *q)
 {
     struct query_env env = {.view = lab_view(l), .now_ns = LAB_NS(105), .pulse = p};
     struct errmsg why = {""};
 
-    assert_ok(query_run(a, QUERY_PULSE, &env, q, &why));
+    assert_ok(query_run(a, kind, &env, q, &why));
+}
+
+static void ask(struct query_answer *a, struct lab *l, struct pulse *p, const struct wire_query *q)
+{
+    ask_kind(a, l, p, QUERY_PULSE, q);
 }
 
 static void a_question_has_a_group_for_each_host_and_comes_in_pages(void **state)
@@ -351,6 +357,69 @@ static void a_question_has_a_group_for_each_host_and_comes_in_pages(void **state
         assert_false(rest.more);
         query_answer_fini(&rest);
     }
+    query_answer_fini(&a);
+    lab_close(l);
+    pulse_destroy(p);
+}
+
+static void only_hosts_that_the_question_names_are_told(void **state)
+{
+    struct pulse *p = pulse_make(10);
+    struct lab *l = lab_open(pulse_stored, p);
+    struct wire_query q = {.buckets = 2};
+    struct query_answer all, a;
+    uint8_t ids[2][16];
+
+    (void)state;
+    for (unsigned i = 1; i <= 3; i++) {
+        put(l, i, 1, 39, 62);
+    }
+    ask(&all, l, p, &(struct wire_query){.buckets = 2});
+    memcpy(ids[0], all.data.hosts[2].id.b, 16);
+    memset(ids[1], 0xee, 16); /* of nobody */
+    q.ids = (struct str){(const char *)ids, sizeof ids};
+    ask(&a, l, p, &q);
+    assert_int_equal(a.data.n_rows, 1);
+    assert_true(str_eq(a.data.hosts[0].name, str_make("host-3")));
+    query_answer_fini(&a);
+    q.host = str_make("host-1"); /* both have to fit */
+    ask(&a, l, p, &q);
+    assert_int_equal(a.data.n_rows, 0);
+    query_answer_fini(&a);
+    query_answer_fini(&all);
+    lab_close(l);
+    pulse_destroy(p);
+}
+
+static void the_list_of_hosts_has_what_they_used_last(void **state)
+{
+    struct pulse *p = pulse_make(10);
+    struct lab *l = lab_open(pulse_stored, p);
+    struct query_answer a;
+    struct wire_answer *out;
+    struct buf b;
+
+    (void)state;
+    put(l, 1, 1, 39, 62);
+    put(l, 2, 1, 39, 31); /* silent since, not idle */
+    ask_kind(&a, l, p, QUERY_HOSTS, &(struct wire_query){0});
+    buf_init(&b, 1u << 20);
+    assert_ok(wire_answer_encode(&b, &a.data));
+    assert_ok(wire_answer_decode(&out, b.p, b.n));
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(out->hosts[i].has_cpu && out->hosts[i].has_memory);
+        assert_in_range(out->hosts[i].cpu_permille, 590, 610);
+        assert_int_equal(out->hosts[i].memory, 200 * MIB);
+    }
+    wire_answer_free(out);
+    query_answer_fini(&a);
+    ask_kind(&a, l, NULL, QUERY_HOSTS, &(struct wire_query){0});
+    buf_reset(&b);
+    assert_ok(wire_answer_encode(&b, &a.data));
+    assert_ok(wire_answer_decode(&out, b.p, b.n));
+    assert_false(out->hosts[0].has_cpu || out->hosts[0].has_memory);
+    wire_answer_free(out);
+    buf_fini(&b);
     query_answer_fini(&a);
     lab_close(l);
     pulse_destroy(p);
@@ -438,6 +507,8 @@ int main(void)
         cmocka_unit_test(the_host_silent_for_longest_gives_way),
         cmocka_unit_test(after_a_start_it_is_read_back_from_the_store),
         cmocka_unit_test(a_question_has_a_group_for_each_host_and_comes_in_pages),
+        cmocka_unit_test(only_hosts_that_the_question_names_are_told),
+        cmocka_unit_test(the_list_of_hosts_has_what_they_used_last),
         cmocka_unit_test(it_travels_with_what_is_not_known),
         cmocka_unit_test(hostile_shares_are_refused),
         cmocka_unit_test(other_metrics_and_longer_times_are_refused_with_the_way_out),

@@ -226,7 +226,7 @@ def agree(what, api, cli, ignore=(), also=("time_ms",)):
 def top(fleet, api, window, options):
     note = api("top", **window)["notes"][-1]
     ensure("the last note is the coverage", note.startswith("coverage"), note)
-    for group in ("process", "image", "user", "host", "tree", "fleet"):
+    for group in ("process", "image", "user", "host", "tree", "fleet", "image-user"):
         cli = cli_json(fleet, "top", "--group-by", group, "-n", "50", *options)
         agree("top by " + group, api("top", group_by=group, limit=50, shape="rows", **window)["rows"], cli)
         if group == "process":

@@ -1,6 +1,7 @@
 #include "collector/cli/watch/watch.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/clk.h"
@@ -95,9 +96,17 @@ static void text_copy(char out[WATCH_TEXT], struct str text)
     out[n] = '\0';
 }
 
-static struct str row_name(const struct watch_answer *t, const struct wire_row *row)
+/* Of an image and a user: both, with a tab between them. */
+static void row_name(char out[WATCH_TEXT], const struct watch_answer *t, const struct wire_row *row)
 {
-    return t->question.group_by == WIRE_GROUP_USER ? row->info.user : row->info.name;
+    uint8_t by = t->question.group_by;
+    size_t n;
+
+    text_copy(out, by == WIRE_GROUP_USER ? row->info.user : row->info.name);
+    n = strlen(out);
+    if (by == WIRE_GROUP_IMAGE_USER) {
+        (void)snprintf(out + n, WATCH_TEXT - n, "\t%.*s", (int)row->info.user.n, row->info.user.p);
+    }
 }
 
 /* An image's or user's row has no id, and its host is only the one with most of it. */
@@ -108,8 +117,8 @@ static bool row_is_who(const struct watch_answer *t, const struct wire_row *row,
     uint8_t by = t->question.group_by;
     char name[WATCH_TEXT];
 
-    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER) {
-        text_copy(name, row_name(t, row));
+    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER || by == WIRE_GROUP_IMAGE_USER) {
+        row_name(name, t, row);
         return strcmp(name, who->name) == 0;
     }
     return row->host < a->n_hosts && row->info.id.pid == who->pid &&
@@ -132,7 +141,7 @@ static void cursor_mark(struct watch *w)
     w->marked.pid = row->info.id.pid;
     w->marked.start = row->info.id.start;
     text_copy(w->marked.host_name, a->hosts[row->host].name);
-    text_copy(w->marked.name, row_name(w->table, row));
+    row_name(w->marked.name, w->table, row);
 }
 
 /* The cursor goes where its process has gone. */
@@ -231,8 +240,9 @@ static unsigned page_enter(struct watch *w)
     if (question_is_of_processes(w)) {
         return page_show(w, WATCH_DETAILS);
     }
-    if (w->ask.group_by == WIRE_GROUP_IMAGE) {
+    if (w->ask.group_by == WIRE_GROUP_IMAGE || w->ask.group_by == WIRE_GROUP_IMAGE_USER) {
         memcpy(w->ask.name, w->marked.name, sizeof w->ask.name);
+        w->ask.name[strcspn(w->ask.name, "\t")] = '\0';
     } else if (w->ask.group_by == WIRE_GROUP_HOST) {
         memcpy(w->ask.host, w->marked.host_name, sizeof w->ask.host);
     } else {
@@ -381,7 +391,7 @@ static unsigned window_change(struct watch *w, bool longer)
 static unsigned group_next(struct watch *w)
 {
     w->ask.group_by =
-        w->ask.group_by == WIRE_GROUP_TREE ? WIRE_GROUP_NONE : (uint8_t)(w->ask.group_by + 1);
+        w->ask.group_by >= WIRE_GROUP_TREE ? WIRE_GROUP_NONE : (uint8_t)(w->ask.group_by + 1);
     w->ask.exited = w->ask.exited && w->ask.group_by == WIRE_GROUP_TREE;
     return cursor_to_top(w);
 }

@@ -386,13 +386,16 @@ static void columns_heads(struct grid *t)
         column_add(t, (struct column){FIELD_NAME, "NAME", 8, 40, 1, false, 0, 0});
     } else if (by == WIRE_GROUP_USER) {
         column_add(t, (struct column){FIELD_USER, "USER", 8, 40, 1, false, 0, 0});
+    } else if (by == WIRE_GROUP_IMAGE_USER) {
+        column_add(t, (struct column){FIELD_NAME, "NAME", 8, 28, 1, false, 0, 0});
+        column_add(t, (struct column){FIELD_USER, "USER", 8, 20, 3, false, 0, 0});
     } else {
         column_add(t, (struct column){FIELD_HOST, "HOST", 8, 40, 1, false, 0, 0});
     }
     if (by != WIRE_GROUP_NONE) {
         column_add(t, (struct column){FIELD_INSTANCES, "PROCS", 6, 0, 5, false, 0, 0});
     }
-    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER) {
+    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER || by == WIRE_GROUP_IMAGE_USER) {
         column_add(t, (struct column){FIELD_HOSTS, "HOSTS", 5, 0, 6, false, 0, 0});
     }
 }

@@ -384,10 +384,11 @@ function cover(answer) {
         where = ` on ${answer.hosts?.[worst.host]?.name}${when}${others ? ` and ${count(others)} more hosts` : ''}`;
     }
     const from = Object.keys(answer.used || {}).filter((tier) => answer.used[tier] > 0);
+    const line = /^coverage [^,]*(,.*)$/.exec(c.hosts?.length ? '' : (answer.notes?.at(-1) ?? ''));
     put(
         coverage,
         el('b', null, `coverage ${c.at_most ? '≤ ' : ''}${ppm(c.ppm)}`),
-        lost.length ? ', ' + lost.join(', ') + where : where,
+        line ? line[1] : lost.length ? ', ' + lost.join(', ') + where : where,
         from.length ? el('span.dim', null, ' · from ' + from.join(', ')) : '',
     );
     coverage.href = store.link({ view: 'losses', t: store.get().t });

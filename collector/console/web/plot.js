@@ -25,6 +25,7 @@ import { axis, valueTicks } from './format.js';
 import { drawLoss, drawNothing, drawPolled, drawSince, holes, lossRuns, redone } from './hatch.js';
 import { el } from './el.js';
 import { pixel, raster } from './raster.js';
+import { reachesOf } from './rows.js';
 import { ticks } from './time.js';
 
 const LEFT = 58; /* labels of values */
@@ -140,7 +141,7 @@ const there = (v) => v !== null && v !== undefined;
 const lineOf = (g) => (g.key === null ? REST : ofName(g.name ?? g.key));
 
 /* Growth of longer than its bucket, since a host was not measured before it: no scale is made for that. */
-const reaching = ({ series, metric, rates }, i) => (rates || metric === 'cpu_percent' ? (series.reaches?.[i] ?? 0) : 0);
+const reaching = ({ series, metric, rates }, i) => reachesOf(series, metric, rates)?.[i] ?? 0;
 
 /* The running sums of what is stacked, bottom first, each with its gaps; and the most of each bucket. */
 function stack({ series, groups, stacked }) {

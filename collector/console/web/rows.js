@@ -9,6 +9,7 @@
  *       null
  *       for what is left over; name: what the colour hangs on
  *   processPath(row) → the args of its link        secondsOf(answer) → how long its range holds data
+ *   reachesOf(series, metric, rates) → of each bucket whether its growth is of longer than it, or null
  *   matcher('web-* db?') → (name) → bool
  *   grouped(rows) → rows of the fleet's view, one for each prefix of hosts' names
  *   BY, byOf(word)  what `by=` of the address means: ordered by, drawn as */
@@ -39,6 +40,7 @@ export function byOf(word) {
 function labelOf(group, info, host) {
     if (group === 'image') return info?.name || NAMELESS;
     if (group === 'user') return info?.user ?? '–';
+    if (group === 'image-user') return `${info?.name || NAMELESS}, ${info?.user || '–'}`;
     return group === 'host' ? (host?.name ?? '') : null;
 }
 
@@ -91,6 +93,9 @@ export function groupsOf(answer, metric, group) {
         };
     });
 }
+
+export const reachesOf = (series, metric, rates) =>
+    rates || metric === 'cpu_percent' ? (series.reaches ?? null) : null;
 
 /* How long the range of an answer holds data, for rates: from the first host's first data to the last's last. */
 export function secondsOf(answer) {

@@ -2,12 +2,13 @@
  * move the selection, Enter opens, a click selects, a double click opens.
  *
  *   const t = table(parent, {label: 'processes', columns, key: (row) => 'text', onSelect: (row, key), onOpen: (row),
- *                            sort: '-cpu', onSort: (sort), height: '20rem', mark: (row, tr)})
+ *                            sort: '-cpu', onSort: (sort), height: '20rem', mark: (row, tr), onSight: ()})
  *   column: {key, title, cell: (row) → text | node, sort: (row) → number | string | null, right: true, width: '9ch',
  *            hint, wide: true (takes what is left), exact: true (a title that keeps its letters)}         without
  *                `sort` it cannot be sorted by
  *   t.rows(rows)    t.select(key, {reveal: true})    t.columns(columns)    t.selected() → key | null    t.shown() →
  *       rows, sorted
+ *   t.sight() → the rows that are in the document; onSight when they were made anew
  *   t.redraw()      cells anew (values changed in place)                    t.csv() → the text of a CSV file with all
  *       rows
  * `sort` is a column's key, '-' before it: largest first. Rows without a value are last either way; equal ones keep
@@ -26,13 +27,14 @@ let number = 0;
 
 export function table(parent, options) {
     const id = 'table' + ++number;
-    const { label, key, onSelect, onOpen, onSort, mark } = options;
+    const { label, key, onSelect, onOpen, onSort, mark, onSight } = options;
     let columns = options.columns;
     let all = [];
     let sorted = [];
     let sort = options.sort || '';
     let selected = null;
     let live = new Map();
+    let drawn = [0, 0];
     let rowHeight = 0;
     let queued = false;
     let view = { top: 0, height: 0, head: 0 }; /* as it was looked at last: nothing is looked up while rows are made */
@@ -163,14 +165,16 @@ export function table(parent, options) {
             at = tr;
         }
         live = next;
+        drawn = [first, end];
         above.firstChild.style.height = first * h + 'px';
         below.firstChild.style.height = Math.max(0, sorted.length - end) * h + 'px';
         above.hidden = first === 0;
         below.hidden = end >= sorted.length;
         if (!rowHeight && next.size) {
             rowHeight = next.values().next().value.getBoundingClientRect().height;
-            if (rowHeight && Math.abs(rowHeight - h) > 0.5) draw();
+            if (rowHeight && Math.abs(rowHeight - h) > 0.5) return draw();
         }
+        onSight?.();
     }
 
     function look() {
@@ -269,12 +273,14 @@ export function table(parent, options) {
             sort = value;
             self.rows(all);
         },
+        sorted: () => sort,
         columns(value) {
             columns = value;
             headers();
         },
         selected: () => selected,
         shown: () => sorted,
+        sight: () => sorted.slice(...drawn),
         choose,
         csv: () =>
             [columns.map((c) => c.key), ...sorted.map((row) => columns.map((c) => cellOf(c, row)))]

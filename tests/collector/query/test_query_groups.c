@@ -104,6 +104,12 @@ static void images_users_and_hosts_add_up_over_the_fleet(void **state)
           (struct want[]){{(11 * g[3] + 10 * g[2]) * MS, "", "eve", 0, 3, 2},
                           {(11 * g[1] + g[2]) * MS, "", "root", 0, 3, 2}},
           2);
+    q.group_by = WIRE_GROUP_IMAGE_USER;
+    check(l, &q,
+          (struct want[]){{11 * g[3] * MS, "b", "eve", 0, 2, 2},
+                          {10 * g[2] * MS, "a", "eve", 0, 1, 1},
+                          {(11 * g[1] + g[2]) * MS, "a", "root", 0, 3, 2}},
+          3);
     q.group_by = WIRE_GROUP_HOST;
     check(l, &q,
           (struct want[]){{10 * (g[1] + g[2] + g[3]) * MS, "", "", 0, 3, 1},
@@ -315,7 +321,7 @@ static void questions_without_sense_are_refused(void **state)
         {M_CPU_PERCENT, WIRE_BY_SUM, 0, "cpu_time"},
         {M_CPU_PERCENT, WIRE_BY_MAX, 0, "cpu_time"},
         {M_CPU_TIME, WIRE_BY_AVG + 1, 0, "does not know"},
-        {M_CPU_TIME, 0, WIRE_GROUP_FLEET + 1, "does not know"},
+        {M_CPU_TIME, 0, WIRE_GROUP_IMAGE_USER + 1, "does not know"},
     };
     struct lab *l = fleet();
 

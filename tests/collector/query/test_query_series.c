@@ -371,7 +371,7 @@ static void what_is_too_much_is_refused_with_the_way_out(void **state)
     struct wire_query q = two_buckets(1, both, WIRE_GROUP_TREE);
 
     refuse(l, &q, "processes, images, users, hosts or the fleet");
-    q.group_by = WIRE_GROUP_FLEET + 1;
+    q.group_by = WIRE_GROUP_IMAGE_USER + 1;
     refuse(l, &q, "does not know");
     q = two_buckets(1, both, WIRE_GROUP_IMAGE);
     q.buckets = WIRE_BUCKETS_MAX + 1;

@@ -40,7 +40,8 @@ static struct wire_query question(void)
                                .group_by = WIRE_GROUP_TREE,
                                .folded = true,
                                .at_ns = INT64_MIN,
-                               .cursor = {"a\0b", 3}};
+                               .cursor = {"a\0b", 3},
+                               .ids = {"0123456789abcde\0fedcba9876543210", 32}};
 }
 
 static void assert_query(const struct wire_query *a, const struct wire_query *b)
@@ -48,6 +49,7 @@ static void assert_query(const struct wire_query *a, const struct wire_query *b)
     assert_str(a->host, b->host);
     assert_str(a->name, b->name);
     assert_str(a->cursor, b->cursor);
+    assert_str(a->ids, b->ids);
     assert_true(a->since_ns == b->since_ns && a->until_ns == b->until_ns);
     assert_true(a->last_ns == b->last_ns && a->step_ns == b->step_ns);
     assert_int_equal(a->n_metrics, b->n_metrics);
@@ -81,6 +83,8 @@ static void questions_over_the_limits_are_refused(void **state)
     static char cursor[WIRE_CURSOR_MAX + 1];
     static uint8_t many[2 + WIRE_METRICS_MAX + 1] = {0x2a, WIRE_METRICS_MAX + 1};
     static uint8_t long_cursor[3 + WIRE_CURSOR_MAX + 1] = {0x72, 0x81, 0x02};
+    static uint8_t many_ids[4 + 16 * (WIRE_IDS_MAX + 1)] = {0x8a, 2, 0x90, 0x10};
+    static const uint8_t half_an_id[] = {0x8a, 2, 8, 1, 2, 3, 4, 5, 6, 7, 8};
     static const uint8_t metric_256[] = {0x2a, 2, 0x80, 2};
     static const uint8_t last_too_long[] = {0x20, 0xff, 0xff, 0xff, 0xff, 0xff,
                                             0xff, 0xff, 0xff, 0xff, 1};
@@ -93,9 +97,14 @@ static void questions_over_the_limits_are_refused(void **state)
     in = question();
     in.last_ns = -1;
     assert_err(wire_query_encode(&b, &in), ERR_INVALID);
+    in = question();
+    in.ids.n--;
+    assert_err(wire_query_encode(&b, &in), ERR_INVALID);
     buf_fini(&b);
     assert_err(wire_query_decode(&out, many, sizeof many), ERR_FULL);
     assert_err(wire_query_decode(&out, long_cursor, sizeof long_cursor), ERR_FULL);
+    assert_err(wire_query_decode(&out, many_ids, sizeof many_ids), ERR_FULL);
+    assert_err(wire_query_decode(&out, half_an_id, sizeof half_an_id), ERR_CORRUPT);
     assert_err(wire_query_decode(&out, metric_256, sizeof metric_256), ERR_CORRUPT);
     assert_err(wire_query_decode(&out, last_too_long, sizeof last_too_long), ERR_CORRUPT);
     assert_err(wire_query_decode(&out, "\x0a\x01\x00", 3), ERR_CORRUPT); /* NUL in the host */

@@ -3,10 +3,10 @@ import { band } from '../band.js';
 import { ofName } from '../colour.js';
 import { el, put } from '../el.js';
 import { count, NONE, ppm, rate, value } from '../format.js';
-import { drawLoss, drawNothing, lossRuns, nothings } from '../hatch.js';
+import { drawLoss, drawNothing, drawSince, lossRuns, nothings } from '../hatch.js';
 import { marks, read, remove } from '../marks.js';
 import { panel } from '../panel.js';
-import { byOf, rowsOf } from '../rows.js';
+import { byOf, reachesOf, rowsOf } from '../rows.js';
 import { table } from '../table.js';
 import { clock, rfc3339, short } from '../time.js';
 
@@ -14,17 +14,17 @@ const BUCKETS = 300;
 const LIMIT = 1000;
 const HEIGHT = 170;
 const ENOUGH_PPM = 990000;
-const GROUPS = { image: 'image', user: 'user', host: 'host' };
+const GROUPS = { image: 'image', 'image-user': 'image and user', user: 'user', host: 'host' };
 const METRICS = { cpu: 'CPU', memory: 'memory', read: 'read', write: 'written' };
 const SIDES = ['a', 'b'];
 
 /* Both lines from their beginnings: A as it is, B dashed; what did not arrive of A is hatched above, of B below. */
 function lines(g, at, { sides, most }) {
     const room = at.bottom - at.top - 4;
-    sides.forEach(({ series, hosts, values, nones, known }, k) => {
+    sides.forEach(({ series, hosts, values, nones, known, reaches }, k) => {
         const step = Number(series.step_ns) / 1e6;
         const begin = series.t0_ms - series.from;
-        const y = (v) => at.bottom - (v / (most || 1)) * room;
+        const y = (v) => at.bottom - (Math.min(v, most) / (most || 1)) * room;
         g.strokeStyle = k ? at.t.select : at.t.ink;
         g.lineWidth = 1.6;
         g.setLineDash(k ? [6, 4] : []);
@@ -39,6 +39,10 @@ function lines(g, at, { sides, most }) {
         g.stroke();
         g.setLineDash([]);
         const top = k ? at.top + room / 2 : at.top;
+        reaches?.forEach((back, i) => {
+            const x0 = at.x(begin + i * step);
+            if (back) drawSince(g, x0, top, Math.max(2, at.x(begin + (i + 1) * step) - x0), room / 2);
+        });
         const [first, last] = [at.x(known.from - series.from), at.x(known.to - series.from)];
         for (const r of lossRuns(series, hosts)) {
             const x0 = Math.max(first, at.x(r.from - series.from));
@@ -117,7 +121,7 @@ function open(root, app) {
                 key: 'label',
                 title: 'NAME',
                 wide: true,
-                cell: (r) => [swatch(r.label), r.label],
+                cell: (r) => [swatch(r.image), r.label],
                 plain: (r) => r.label,
                 sort: (r) => r.label,
             },
@@ -215,7 +219,8 @@ function open(root, app) {
         [a, b].forEach((answer, k) => {
             for (const row of rowsOf(answer, group)) {
                 const { label } = row;
-                const one = all.get(label) ?? { label, a: null, b: null };
+                const image = group === 'image-user' ? row.name : label;
+                const one = all.get(label) ?? { label, image, a: null, b: null };
                 one[SIDES[k]] = row.v[by().draw] ?? null;
                 all.set(label, one);
             }
@@ -233,7 +238,8 @@ function open(root, app) {
             .filter(([, v]) => v < ENOUGH_PPM);
         doubt = poor.map(([side, v]) => `Of ${side} only ${ppm(v)} arrived: the difference may be that.`).join(' ');
         const rows = joined(pair, sides, group);
-        p.note(doubt ? el('b.warn', null, doubt) : `${count(rows.length)} ${group}s`);
+        const what = group === 'image-user' ? 'images of users' : group + 's';
+        p.note(doubt ? el('b.warn', null, doubt) : `${count(rows.length)} ${what}`);
         t.rows(rows);
         t.select(app.state().sel || null);
     }
@@ -251,7 +257,8 @@ function open(root, app) {
             if (n.late) known.to = n.from;
             else known.from = n.until;
         }
-        return { series: { ...series, from: m.from }, hosts: answer.hosts, values, nones, known };
+        const reaches = reachesOf(series, by().draw, by().rates);
+        return { series: { ...series, from: m.from }, hosts: answer.hosts, values, nones, known, reaches };
     }
 
     async function update(changed) {
@@ -279,7 +286,9 @@ function open(root, app) {
                 pairs('series', { group_by: 'fleet', metric: by().draw, buckets: BUCKETS }),
                 ({ pair }) => {
                     const drawn = pair.map((answer, k) => lineOf(answer, sides[k]));
-                    const most = drawn.flatMap((s) => s.values).reduce((x, y) => Math.max(x, y ?? 0), 0);
+                    /* No axis is made for growth of longer than its bucket. */
+                    const own = drawn.flatMap((s) => s.values.filter((_, i) => !s.reaches?.[i]));
+                    const most = own.reduce((x, y) => Math.max(x, y ?? 0), 0);
                     top.note(`${by().title}, up to ${show(most)}`);
                     pair.forEach((answer, k) => told(SIDES[k], sides[k], answer));
                     picture.show({

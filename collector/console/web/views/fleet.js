@@ -1,4 +1,6 @@
-/* Fleet: who is there, who is busy, what is missing. Heat of the last two hours for the rows in sight only. */
+/* Fleet: who is there, who is busy, what is missing. The first hosts by name come alone, so that there is something to
+ * read at once; what fills a row (two hours of heat, what arrived) is asked for rows in sight only, unless the order or
+ * the groups need that of all. */
 import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { strip } from '../heat.js';
@@ -12,6 +14,9 @@ const SOON_MS = 14 * 86400e3;
 const RECENT = 10;
 const PULSE_MS = 30e3;
 const HEAT_PX = 200;
+const FIRST = 64; /* hosts of the first answer */
+const AT_ONCE = 64; /* of one question about rows in sight */
+const PAUSE_MS = 100; /* between two of these */
 
 const STATES = [
     ['revoked', '⊘', 'bad'],
@@ -53,7 +58,10 @@ function open(root, app) {
     root.append(facts);
     const p = panel(root, { title: 'Hosts', tools: [byPrefix, filter], height: '20rem' });
     let rows = [];
-    let pulsed = { host: null, ms: 0 };
+    let turn = 0; /* of update: what arrived is asked anew with each */
+    let covered = null; /* the turn whose coverage all rows have */
+    let pulsed_ms = 0; /* when all rows had theirs */
+    let looking = false;
     let fleet = null;
 
     const clockText = (h) => {
@@ -219,6 +227,7 @@ function open(root, app) {
         sort: app.state().sort || 'host',
         height: 'calc(100vh - 13rem)',
         onSort: (sort) => app.set({ sort }, { replace: true }),
+        onSight: () => look(),
         onSelect: (row, id) => {
             app.set({ sel: id }, { replace: true });
             app.say(`${row.h.name}, ${row.state.name}, CPU ${percent(row.now)}, ${count(row.h.processes)} processes`);
@@ -249,18 +258,21 @@ function open(root, app) {
             cpu: null,
             used: null,
             present: null,
-            now: null,
-            memory: null,
             change: null,
             cover: null,
+            pulsed_ms: 0,
+            covered: null,
             ...old.get(h.id),
             h,
+            now: h.cpu_percent,
+            memory: h.working_set_size === null ? null : Number(h.working_set_size),
             state: stateOf(h),
         }));
         filtered();
+        summary();
     }
 
-    const by = (list) => new Map(list.map((row) => [row.h.name, row]));
+    const byId = () => new Map(rows.map((row) => [row.h.id, row]));
 
     /* The slot that is being filled, and the one in which the host began, lack nothing. */
     function finished(series, present, h) {
@@ -271,44 +283,46 @@ function open(root, app) {
     }
 
     function pulse(answer) {
-        const known = by(rows);
+        const known = byId();
         answer.series.groups.forEach((g, i) => {
-            const row = known.get(g.label);
+            const row = known.get(answer.hosts[answer.rows.host[i]].id);
             if (!row) return;
+            row.pulsed_ms = Date.now();
             row.cpu = g.columns.cpu_percent?.avg || null;
             row.present = finished(answer.series, answer.series.present_by_host?.[i], row.h);
             const some = (row.cpu || []).filter((v) => v !== null);
-            row.now = some.length ? some[some.length - 1] : null;
             const before = mean(some.slice(0, -RECENT));
             row.change = before === null || some.length < 2 * RECENT ? null : mean(some.slice(-RECENT)) - before;
             row.used = g.columns.working_set_size?.avg || null;
-            const memory = (row.used || []).filter((v) => v !== null);
-            row.most = memory.reduce((a, b) => Math.max(a, b), 0);
-            row.memory = memory.length ? memory[memory.length - 1] : null;
+            row.most = (row.used || []).reduce((a, b) => Math.max(a, b ?? 0), 0);
         });
-        if (answer.more) t.redraw();
-        else filtered();
     }
 
-    function arrived(answer) {
-        const ids = new Map(rows.map((row) => [row.h.id, row]));
-        for (const c of answer.coverage.hosts || []) {
-            const row = ids.get(answer.hosts[c.host]?.id);
-            if (row) row.cover = c.missing ? 0 : c.ppm;
-        }
-        app.cover(answer);
-        t.redraw();
-        const offers = (answer.coverage.hosts ?? []).every((c) => c.missing) ? app.offers(answer) : [];
-        if (rows.length && offers.length) {
-            p.note('No host has data in this range. ', ...offers.map((o) => offer(o.text, o.run)));
+    function arrived(answer, of) {
+        const known = byId();
+        for (const c of answer.coverage?.hosts ?? []) {
+            const row = known.get(answer.hosts[c.host]?.id);
+            if (row) Object.assign(row, { cover: c.missing ? 0 : c.ppm, covered: of });
         }
     }
 
     const fact = (k, ...v) => el('span', null, el('span.k', null, k), v);
 
+    /* Its coverage is that of all hosts in the range. */
     function overview(answer) {
         fleet = answer;
-        const o = answer.overview;
+        const all = { ...answer, hosts: rows.map((row) => row.h) };
+        app.cover(all);
+        summary();
+        const offers = answer.coverage.ppm === 0 ? app.offers(all) : [];
+        if (rows.length && offers.length) {
+            p.note('No host has data in this range. ', ...offers.map((o) => offer(o.text, o.run)));
+        }
+    }
+
+    function summary() {
+        if (!fleet) return;
+        const o = fleet.overview;
         /* What is now: without hosts that ended, fell silent or have not told yet. */
         const there = rows.filter((row) => row.h.connected && row.now !== null);
         const busy = there.reduce((sum, row) => sum + row.now, 0);
@@ -333,29 +347,97 @@ function open(root, app) {
         );
     }
 
-    /* The last two hours of all hosts are many pages, and change every half minute only. */
-    async function pulses(host, also) {
-        if (host === pulsed.host && Date.now() - pulsed.ms < PULSE_MS) return;
-        pulsed = { host, ms: Date.now() };
+    const also = (name, params, draw) =>
+        app.ask(name, params).then(draw, (e) => {
+            if (!e.code) throw e;
+            p.note(`${count(rows.length)} · ${name}: ${e.message}`);
+        });
+
+    /* All pages; false: one was refused. */
+    async function pages(name, params, draw) {
         for (let cursor = ''; cursor !== null;) {
-            let next = null;
-            await also('pulse', { host, cursor }, (answer) => {
-                pulse(answer);
-                next = answer.more ? answer.cursor : null;
-            });
-            cursor = next;
+            let answer = null;
+            await also(name, { ...params, cursor }, (a) => draw((answer = a)));
+            if (!answer) return false;
+            cursor = answer.more ? answer.cursor : null;
         }
-        if (fleet) overview(fleet);
+        return true;
+    }
+
+    /* Whether the order or the groups need what rows out of sight have. */
+    const needs = (...keys) =>
+        app.state().group === 'prefix' || keys.includes((app.state().sort || '').replace(/^-/, ''));
+
+    /* What is told of a row is not older than this turn, and its heat half a minute. */
+    function wanted(list) {
+        const old = Date.now() - PULSE_MS;
+        const some = (keep) =>
+            list
+                .filter(keep)
+                .slice(0, AT_ONCE)
+                .map((row) => row.h.id);
+        return {
+            pulse: some((row) => !row.group && row.pulsed_ms < old),
+            cover: some((row) => !row.group && row.covered !== turn),
+        };
+    }
+
+    async function fill() {
+        const host = app.state().host;
+        const of = turn;
+        if (needs('change') && pulsed_ms < Date.now() - PULSE_MS) {
+            pulsed_ms = Date.now();
+            if (await pages('pulse', { host }, pulse)) filtered();
+        }
+        if (needs('cover') && covered !== of) {
+            covered = of;
+            if (await pages('coverage', app.params(), (a) => arrived(a, of))) filtered();
+        }
+        for (;;) {
+            const { pulse: ids, cover } = wanted(t.sight());
+            if (!ids.length && !cover.length) return;
+            await Promise.all([
+                ids.length && also('pulse', { ids }, pulse),
+                cover.length && also('coverage', app.params({ ids: cover }), (a) => arrived(a, of)),
+            ]);
+            for (const [list, key, value] of [
+                [ids, 'pulsed_ms', Date.now()],
+                [cover, 'covered', of],
+            ]) {
+                const asked = new Set(list); /* also of those that the answer has not */
+                for (const row of rows) if (asked.has(row.h.id)) row[key] = value;
+            }
+            t.redraw();
+            await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+        }
+    }
+
+    /* One at a time; what came into sight meanwhile is seen to in its turn. */
+    function look() {
+        if (looking || !rows.length) return;
+        const w = wanted(t.sight());
+        if (!w.pulse.length && !w.cover.length && !needs('change', 'cover')) return;
+        looking = true;
+        fill().then(
+            () => {
+                looking = false;
+            },
+            (e) => {
+                looking = false;
+                if (e.name !== 'AbortError') throw e;
+            },
+        );
     }
 
     async function update(changed) {
         if (changed?.size && [...changed].every((key) => ['q', 'sel', 'sort', 'group'].includes(key))) {
             if (changed.has('q') || changed.has('group')) filtered();
+            if (changed.has('sort') || changed.has('group')) look();
             if (changed.has('sel')) t.select(app.state().sel || null);
             return;
         }
         const host = app.state().host;
-        const asked = await p.load((signal) => app.askAll('hosts', { host }, signal), hosts, {
+        const states = {
             empty: (answer) =>
                 answer.hosts.length
                     ? null
@@ -367,18 +449,15 @@ function open(root, app) {
                       : {
                             text: 'No host has reported yet. Enrol one with a token of procfleet-collector pki.',
                         },
-        });
-        if (!asked) return;
-        const also = (name, params, draw) =>
-            app.ask(name, params).then(draw, (e) => {
-                if (!e.code) throw e;
-                p.note(`${count(rows.length)} · ${name}: ${e.message}`);
-            });
-        await Promise.all([
-            pulses(host, also),
-            also('overview', { host, last: '15m' }, overview),
-            also('coverage', app.params(), arrived),
-        ]);
+        };
+        turn++;
+        if (!rows.length && t.sorted() === 'host') {
+            const first = await p.load((signal) => app.ask('hosts', { host, limit: FIRST }, signal), hosts, states);
+            if (!first) return;
+            if (!first.more) return void (await also('overview', app.params(), overview));
+        }
+        const all = await p.load((signal) => app.askAll('hosts', { host }, signal), hosts, states);
+        if (all) await also('overview', app.params(), overview);
     }
 
     const stop = keys({

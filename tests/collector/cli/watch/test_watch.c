@@ -404,6 +404,11 @@ static void groups_go_round_and_lead_to_their_processes(void **state)
         assert_int_equal(type(&w, "g", false), WATCH_AGAIN);
         assert_int_equal(w.ask.group_by, order[i]);
     }
+    for (uint8_t by = WIRE_GROUP_FLEET; by <= WIRE_GROUP_IMAGE_USER; by++) { /* by option only */
+        w.ask.group_by = by;
+        assert_int_equal(type(&w, "gg", false), WATCH_AGAIN);
+        assert_int_equal(w.ask.group_by, WIRE_GROUP_IMAGE);
+    }
     watch_take(&w, answer_to(&w, 0));
     assert_int_equal(press(&w, KEY_ENTER, 0), WATCH_AGAIN);
     assert_int_equal(w.ask.group_by, WIRE_GROUP_NONE);
