@@ -72,8 +72,8 @@ NODISCARD enum err http_door_ticket(struct http_door *d, const struct net_identi
 /* Errors: those of http_session_tokens */
 NODISCARD enum err http_door_tokens(struct http_door *d, struct str text, bool scopes,
                                     struct errmsg *why);
-/* The same of a private file, if it is not what it was when `seen` was set; at first 0. *changed: it
- * is not; what cannot be read or understood leaves the tokens in use.
+/* The same of a private file, unless it is what it was when `seen` was set; at first 0. *changed:
+ * it is not. What cannot be read or understood leaves the tokens in use.
  * Errors: also ERR_ACCESS (others can read it), those of os_read_file */
 NODISCARD enum err http_door_token_file(struct http_door *d, const char *path, bool scopes,
                                         uint64_t *seen, bool *changed, struct errmsg *why);

@@ -106,12 +106,11 @@ struct wire_host {
     int64_t offset_ns;         /* collector's clock minus the host's, least delayed estimate */
     uint64_t batches, duplicates, gaps, lost_events;
     bool has_offset;
-    int64_t offset_error_ns; /* how far offset_ns may be off, where there is one */
-    int64_t not_after_ns;    /* UTC, end of the agent's certificate; 0 = not seen */
-    int64_t heard_ns;        /* UTC, the agent's last call; 0 = never */
-    uint32_t clones;         /* further machines that claim this identity */
-    /* ListHosts, of the newest 30 s that have it, at most 90 s before last_ns: */
-    bool has_cpu, has_memory;
+    int64_t offset_error_ns;      /* how far offset_ns may be off, where there is one */
+    int64_t not_after_ns;         /* UTC, end of the agent's certificate; 0 = not seen */
+    int64_t heard_ns;             /* UTC, the agent's last call; 0 = never */
+    uint32_t clones;              /* further machines that claim this identity */
+    bool has_cpu, has_memory;     /* ListHosts, of the newest 30 s up to last_ns that have it: */
     int64_t cpu_permille, memory; /* of one processor; working sets, bytes: all processes */
 };
 
