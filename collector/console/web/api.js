@@ -4,6 +4,7 @@
  *   session                        {state: 'in' | 'out', who, why}; who: the answer of `info`
  *   await ask('top', {by: 'cpu_time', host: ''}, signal) → the answer; parameters that are empty, null or undefined
  *       are left out
+ *   ahead('hosts', params)         asks now what the first view will ask: with `info`, not after it
  *   await askAll('hosts', params, signal) → the answer with the lists of all its pages joined
  *   logout()                       now() → the collector's time, ms       on(fn) → stop: after each change of session
  *       or link
@@ -169,12 +170,25 @@ export function prepared(answer) {
     return answer;
 }
 
+const early = new Map();
+
+export function ahead(name, params) {
+    if (!setting('key') || location.hash.includes('ticket=')) return;
+    const answer = ask(name, params);
+    answer.catch(() => {}); /* who asks hears of it */
+    early.set(address(name, params), answer);
+}
+
 export async function ask(name, params, signal) {
+    const where = address(name, params);
+    const there = early.get(where);
+    early.delete(where);
+    if (there) return there;
     await turn(signal);
     try {
         for (let tries = 1; ; tries++) {
             try {
-                const answer = await once(address(name, params), { signal });
+                const answer = await once(where, { signal });
                 return prepared(answer);
             } catch (e) {
                 if (!(e.retry_ms > 0) || tries >= TRIES) throw e;

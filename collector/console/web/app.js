@@ -8,7 +8,7 @@
  *       update(changed): changed is null at first, else the set of keys of the state that changed; 'tick' is in it
  *           when live data
  *       is due, 'again' when the user asks for the same once more. fit() is optional: `f`, the range of what is
- *           selected
+ *           selected. first(state) of the view, optional: the first question, [name, params]
  *
  * and gets this `app`:
  *   state() set(patch, how) link(patch)       of store.js          go(patch) follows link(patch)          ask(name,
@@ -546,6 +546,8 @@ setInterval(() => {
 async function begin() {
     frame();
     header(store.get());
+    const first = viewOf(store.get()).first?.(store.get());
+    if (first) api.ahead(...first);
     try {
         await api.start();
     } catch (e) {

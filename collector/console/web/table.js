@@ -273,7 +273,6 @@ export function table(parent, options) {
             sort = value;
             self.rows(all);
         },
-        sorted: () => sort,
         columns(value) {
             columns = value;
             headers();

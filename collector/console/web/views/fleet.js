@@ -37,6 +37,10 @@ const mean = (values) => {
     return n ? sum / n : null;
 };
 
+const byName = (state) => (state.sort || 'host') === 'host';
+
+const first = (state) => (byName(state) ? ['hosts', { host: state.host, limit: FIRST }] : null);
+
 function open(root, app) {
     const byPrefix = el(
         'button',
@@ -451,10 +455,10 @@ function open(root, app) {
                         },
         };
         turn++;
-        if (!rows.length && t.sorted() === 'host') {
-            const first = await p.load((signal) => app.ask('hosts', { host, limit: FIRST }, signal), hosts, states);
-            if (!first) return;
-            if (!first.more) return void (await also('overview', app.params(), overview));
+        if (!rows.length && byName(app.state())) {
+            const begin = await p.load((signal) => app.ask(...first(app.state()), signal), hosts, states);
+            if (!begin) return;
+            if (!begin.more) return void (await also('overview', app.params(), overview));
         }
         const all = await p.load((signal) => app.askAll('hosts', { host }, signal), hosts, states);
         if (all) await also('overview', app.params(), overview);
@@ -485,4 +489,4 @@ function open(root, app) {
     };
 }
 
-export default { view: '', key: '1', title: 'Fleet', uses: ['host', 'range'], open };
+export default { view: '', key: '1', title: 'Fleet', uses: ['host', 'range'], open, first };
