@@ -230,6 +230,21 @@ static enum err read_kinds(struct api_args *a, const struct api_value *v)
     return a->q.kinds ? ERR_OK : value_bad(v, "a list of kinds");
 }
 
+static enum err read_provider(struct api_args *a, const struct api_value *v)
+{
+    return value_text(&a->q.events.provider, v, MODEL_TEXT_MAX);
+}
+
+static enum err read_event(struct api_args *a, const struct api_value *v)
+{
+    return value_text(&a->q.events.event, v, MODEL_TEXT_MAX);
+}
+
+static enum err read_where(struct api_args *a, const struct api_value *v)
+{
+    return value_text(&a->q.events.where, v, WIRE_WHERE_MAX);
+}
+
 static enum err read_step(struct api_args *a, const struct api_value *v)
 {
     return value_span(&a->q.step_ns, v, 1, INT64_MAX);

@@ -24,6 +24,9 @@
     X(START, start)         \
     X(NAME, name)           \
     X(KINDS, kinds)         \
+    X(PROVIDER, provider)   \
+    X(EVENT, event)         \
+    X(WHERE, where)         \
     X(STEP, step)           \
     X(BUCKETS, buckets)     \
     X(ENVELOPE, envelope)   \

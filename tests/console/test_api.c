@@ -428,10 +428,11 @@ static void every_field_of_a_question_is_a_parameter(void **state)
     *end = '\0';
     while ((line = strchr(line, '\n')) != NULL) {
         char name[64];
+        unsigned number;
         bool found = false;
 
         line++;
-        if (sscanf(line, " %*s %*s %63[a-z_] =", name) != 1) {
+        if (sscanf(line, " %*s %*s %63[a-z_] = %u", name, &number) != 2) {
             continue;
         }
         fields++;

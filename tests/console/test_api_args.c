@@ -42,7 +42,8 @@ static void every_parameter_is_read(void **state)
               "ffffffff-ffff-ffff-ffff-ffffffffffff&forgotten=true&until=1m&last=1h30m&at=now&"
               "metric=cpu_time,read_bytes&"
               "limit=7&idle&exited=1&pid=0x10&start=18446744073709551615&name=a%2Ab&"
-              "kinds=level,process&step=10s&buckets=4096&envelope=false&cursor=00fF&stages=true&"
+              "kinds=level,process&provider=Micro*&event=3&where=a%3D1&step=10s&buckets=4096&"
+              "envelope=false&cursor=00fF&stages=true&"
               "by=avg&group_by=fleet&folded=true&max=500&wait=25s&shape=rows");
     assert_text(q->host, "web-*");
     assert_int_equal(q->ids.n, 32);
@@ -56,6 +57,9 @@ static void every_parameter_is_read(void **state)
     assert_int_equal(q->metrics[1], M_READ_BYTES);
     assert_true(q->has_pid && q->pid == 16 && q->start == UINT64_MAX);
     assert_text(q->name, "a*b");
+    assert_text(q->events.provider, "Micro*");
+    assert_text(q->events.event, "3");
+    assert_text(q->events.where, "a=1");
     assert_int_equal(q->kinds,
                      1u << LIFE_LEVEL | 1u << LIFE_PROCESS_START | 1u << LIFE_PROCESS_STOP);
     assert_true(q->limit == 7 && q->step_ns == 10 * CLK_S && q->buckets == 4096 && q->max == 500);
