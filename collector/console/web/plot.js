@@ -33,6 +33,7 @@ const FOOT = 20; /* labels of time */
 const TICK_PX = 84;
 const VALUE_PX = 30;
 const OVER_PX = 3; /* above the largest value */
+const WIDE_PX = 2; /* of the screen: buckets from so many on are stretched */
 const FONT = '11px system-ui, sans-serif';
 const SPAN_MIN_MS = 2; /* what one can zoom to */
 const open = new Set();
@@ -167,6 +168,7 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
     let ratio = 1;
     let width = 0;
     let pixels = null;
+    let strip = null; /* stacked areas, a column of pixels for each bucket */
     let data = null;
     let most = null; /* of each bucket */
     let marks = null; /* what did not arrive */
@@ -231,30 +233,40 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
     let [zero, unit] = [0, 0]; /* rows of the picture: zero - v * unit */
     const row = (v) => Math.round(zero - v * unit);
 
-    function areas_(c) {
+    function areas_(to, c, edges) {
         const n = c.end - c.first;
-        const below = new Int32Array(n).fill(pixels.h);
+        const below = new Int32Array(n).fill(to.h);
         const edge = pixel(theme().ground);
-        const wide = c.x[n] - c.x[0] > 3 * n * ratio;
         for (const g of data.groups) {
             const fill = pixel(lineOf(g).fill, faded(g) ? 0.22 : 1);
-            let before = 0;
             for (let i = 0; i < n; i++) {
                 const top = g.top[c.first + i];
-                if (!there(top)) {
-                    before = 0;
-                    continue;
-                }
+                if (!there(top)) continue;
                 /* What is there is seen, however little. */
-                const y = Math.min(row(top), top > 0 ? pixels.h - 1 : pixels.h);
-                if (y < below[i]) pixels.box(c.x[i], c.x[i + 1], y, below[i], fill);
+                const y = Math.min(row(top), top > 0 ? to.h - 1 : to.h);
+                if (y < below[i]) to.box(c.x[i], c.x[i + 1], y, below[i], fill);
                 below[i] = Math.min(below[i], y);
-                if (!wide) continue;
-                pixels.box(c.x[i], c.x[i + 1], y, y + 1, edge);
-                if (before) pixels.box(c.x[i], c.x[i] + 1, Math.min(y, before), Math.max(y, before), edge);
-                before = y;
+                if (edges) to.box(c.x[i], c.x[i + 1], y, y + 1, edge);
             }
         }
+    }
+
+    /* Buckets that are wide on the screen are painted one pixel wide, and only when their height has changed; the
+     * canvas makes them wide, which costs it next to nothing. */
+    function stretched(g, edges) {
+        const { n } = data.series;
+        const of = [data, high, pixels.h, chosen, edges, theme()];
+        if (!strip || strip.of.some((v, i) => v !== of[i])) {
+            const canvas = strip?.canvas ?? el('canvas');
+            const r = raster(n, pixels.h, 1);
+            [canvas.width, canvas.height] = [r.w, r.h];
+            areas_(r, { first: 0, end: n, x: Int32Array.from({ length: n + 1 }, (_, i) => i) }, edges);
+            r.put(canvas.getContext('2d'), 0, 0);
+            strip = { canvas, of };
+        }
+        const [from, to] = shown.map(bucketOf);
+        g.imageSmoothingEnabled = false;
+        g.drawImage(strip.canvas, from, 0, to - from, pixels.h, area.x, area.y, area.w, area.h);
     }
 
     function band(c, g) {
@@ -349,17 +361,22 @@ export function plot(parent, { height = 160, label = '', onZoom, onWindow, onBac
         const binary = /byte|working|pool/.test(data.metric);
         const values = valueTicks(0, high, Math.max(2, Math.floor(area.h / VALUE_PX)), binary).filter((v) => v <= high);
         const times = ticks(...shown, Math.max(2, Math.floor(area.w / TICK_PX)));
-        const grid = pixel(theme().grid);
         const g = context(picture);
-        pixels.clear();
-        for (const v of values) pixels.box(0, pixels.w, row(v / scale), row(v / scale) + 1, grid);
+        const width_px = (c.x[c.end - c.first] - c.x[0]) / Math.max(1, c.end - c.first);
+        g.fillStyle = theme().grid;
+        for (const v of values) g.fillRect(area.x, area.y + row(v / scale) / ratio, area.w, 1 / ratio);
         for (const m of times) {
-            const x = Math.round((X(m.ms) - area.x) * ratio);
-            pixels.box(x, x + 1, 0, pixels.h, grid);
+            const x = Math.round(X(m.ms) * ratio) / ratio;
+            if (x >= area.x && x < area.x + area.w) g.fillRect(x, area.y, 1 / ratio, area.h);
         }
-        if (data.stacked) areas_(c);
-        else for (const one of data.groups) line(c, one);
-        pixels.put(g, area.x, area.y);
+        if (data.stacked && width_px >= WIDE_PX) {
+            stretched(g, width_px > 3 * ratio);
+        } else {
+            pixels.clear();
+            if (data.stacked) areas_(pixels, c, false);
+            else for (const one of data.groups) line(c, one);
+            pixels.over(g, area.x, area.y);
+        }
         labels(g, values, times);
         g.save();
         g.beginPath();

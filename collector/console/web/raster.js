@@ -4,7 +4,8 @@
  *   const r = raster(width, height, ratio)      in CSS pixels
  *   r.clear()   r.box(x0, x1, y0, y1, pixel)    whole pixels of the screen, the ends are not in it; what lies outside
  *                                               is cut off
- *   r.put(ctx, x, y)                            over whatever is there; x, y in CSS pixels
+ *   r.put(ctx, x, y)                            in the place of whatever is there; x, y in CSS pixels
+ *   r.over(ctx, x, y)                           over it
  *   pixel('#4477aa', 0.3) → a pixel of that colour and opacity
  *   thin(pixel, 0.3) → its colour with that opacity */
 export function pixel(hex, alpha = 1) {
@@ -19,6 +20,7 @@ export function raster(width, height, ratio) {
     const [w, h] = [width, height].map((v) => Math.max(1, Math.round(v * ratio)));
     const image = new ImageData(w, h);
     const words = new Uint32Array(image.data.buffer);
+    let layer = null;
     return {
         w,
         h,
@@ -33,5 +35,10 @@ export function raster(width, height, ratio) {
             }
         },
         put: (ctx, x, y) => ctx.putImageData(image, Math.round(x * ratio), Math.round(y * ratio)),
+        over(ctx, x, y) {
+            layer ??= Object.assign(document.createElement('canvas'), { width: w, height: h });
+            layer.getContext('2d').putImageData(image, 0, 0);
+            ctx.drawImage(layer, Math.round(x * ratio) / ratio, Math.round(y * ratio) / ratio, w / ratio, h / ratio);
+        },
     };
 }
