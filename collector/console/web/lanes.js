@@ -106,9 +106,9 @@ export function padOf(msPerPx) {
     return 2 ** (Math.ceil(4 * Math.log2(Math.max(msPerPx, 1e-6))) / 4);
 }
 
-/* First fit. Writes lane[row]; returns {byLane: rows of each, over: rows without one}. Rows are in order of their
- * start. */
-function fit(d, rows, lane, pad, range) {
+/* First fit, of rows in order of their start. Writes at.lane[row], and at.bandOf[row], which is at.k. Returns {byLane:
+ * rows of each, over: rows without one}. */
+function fit(d, rows, at, pad, range) {
     const free = new Float64Array(LANES).fill(-Infinity);
     const over = [];
     const byLane = [];
@@ -121,7 +121,7 @@ function fit(d, rows, lane, pad, range) {
             k++;
         }
         if (k === LANES) {
-            lane[i] = -1;
+            at.lane[i] = -1;
             over.push(i);
             continue;
         }
@@ -129,7 +129,8 @@ function fit(d, rows, lane, pad, range) {
             lanes++;
             byLane.push([]);
         }
-        lane[i] = k;
+        at.lane[i] = k;
+        at.bandOf[i] = at.k;
         byLane[k].push(i);
         free[k] = Math.max(until, from + pad) + pad;
     }
@@ -160,17 +161,26 @@ function band(kind, key, label) {
     };
 }
 
-function packGroups(d, o) {
+/* Which rows each group has. While one zooms that stays, and only lanes change. */
+function groupRows(d, o) {
+    const known = d.grouped;
+    if (known?.group === o.group && known.from === o.range[0] && known.until === o.range[1]) return known.all;
     const of = { host: d.host, user: d.user }[o.group] ?? d.name;
+    const all = new Map();
+    for (let i = 0; i < d.n; i++) {
+        let g = all.get(of[i]);
+        if (!g) all.set(of[i], (g = { rows: [], through: [] }));
+        (throughout(d, i, o.range) ? g.through : g.rows).push(i);
+    }
+    d.grouped = { group: o.group, from: o.range[0], until: o.range[1], all };
+    return all;
+}
+
+function packGroups(d, o) {
     const names = o.group === 'host' ? d.hosts : d.names;
     const bands = new Map();
-    for (let i = 0; i < d.n; i++) {
-        let b = bands.get(of[i]);
-        if (!b) {
-            b = band(o.group, names[of[i]], names[of[i]]);
-            bands.set(of[i], b);
-        }
-        (throughout(d, i, o.range) ? b.through : b.rows).push(i);
+    for (const [key, rows] of groupRows(d, o)) {
+        bands.set(key, Object.assign(band(o.group, names[key], names[key]), rows));
     }
     const rank = new Map(o.order.map((key, k) => [key, k]));
     const place = (b) => rank.get(b.key) ?? Infinity;
@@ -284,13 +294,12 @@ export function pack(d, opts) {
     let y = TOP;
     for (const [k, b] of bands.entries()) {
         if (!b.folded) {
-            const f = fit(d, b.rows, lane, o.pad, o.range);
+            const f = fit(d, b.rows, { lane, bandOf, k }, o.pad, o.range);
             b.byLane = f.byLane;
             b.lanes = f.byLane.length;
             b.over = f.over;
             b.hidden = f.over.length;
         }
-        for (const rows of b.byLane) for (const i of rows) bandOf[i] = k;
         if (b.node >= 0) bandOf[b.node] = k;
         b.y = y;
         b.paleY = y;
