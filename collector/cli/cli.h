@@ -16,7 +16,8 @@ enum cli_exit {
     CLI_USAGE = 2,
     CLI_UNREACHABLE = 3,
     CLI_REFUSED = 4,
-    CLI_PARTIAL = 5,
+    CLI_PARTIAL = 5, /* of diff and gate: no verdict */
+    CLI_REGRESSION = 6,
 };
 
 /* From options, else the environment, else the profile, else the default (profile.h). Texts are
@@ -143,8 +144,8 @@ NODISCARD enum err cli_table(const struct cli *c, struct table **out, bool live,
                              const char *const *yields);
 
 /* The commands, each in its own file. */
-extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_events,
-    cmd_history, cmd_hosts, cmd_overview, cmd_ps, cmd_subscriptions, cmd_tail, cmd_timeline,
-    cmd_top, cmd_tree;
+extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_diff,
+    cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_overview, cmd_ps, cmd_subscriptions, cmd_tail,
+    cmd_timeline, cmd_top, cmd_tree;
 
 #endif

@@ -11,9 +11,9 @@ static const struct opt_command man = OPT_MAN("procfleet");
 static const struct opt_command version = OPT_VERSION("procfleet");
 
 static const struct cli_command *const commands[] = {
-    &cmd_hosts, &cmd_top,           &cmd_ps,   &cmd_history,  &cmd_timeline, &cmd_events,
-    &cmd_tail,  &cmd_subscriptions, &cmd_tree, &cmd_overview, &cmd_coverage, &cmd_console,
-    &cmd_admin, &cmd_config,
+    &cmd_hosts, &cmd_top,           &cmd_ps,    &cmd_history,  &cmd_timeline, &cmd_events,
+    &cmd_tail,  &cmd_subscriptions, &cmd_tree,  &cmd_overview, &cmd_coverage, &cmd_diff,
+    &cmd_gate,  &cmd_console,       &cmd_admin, &cmd_config,
 };
 
 /* What every program has. */
@@ -50,7 +50,9 @@ static const struct opt_fact exits[] = {
     {"2", "wrong usage"},
     {"3", "the collector cannot be reached"},
     {"4", "refused: certificate, role or method"},
-    {"5", "answered in part: a host or span that was asked for is missing or known to have loss"},
+    {"5", "answered in part: a host or span that was asked for is missing or known to have loss; "
+          "of diff and gate: no verdict"},
+    {"6", "gate: a regression"},
     {NULL, NULL},
 };
 
@@ -64,7 +66,8 @@ static const char examples[] =
     "\n"
     "Settings come from options, else from PROCFLEET_COLLECTOR and the like, else from a profile:\n"
     "'procfleet config show' tells which.\n"
-    "Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 refused, 5 partial answer.\n";
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 refused, 5 partial answer,\n"
+    "6 a regression (gate).\n";
 
 static int run(int argc, char **argv)
 {

@@ -98,11 +98,11 @@ static enum err row_measure(struct compare_work *w, struct compare_row *row,
     if (e) {
         return e;
     }
-    low = effect_of(x, x->turned ? u.high : u.low);
-    high = effect_of(x, x->turned ? u.low : u.high);
+    low = x->turned ? u.high : u.low;
+    high = x->turned ? u.low : u.high;
     row->effect = effect_of(x, u.effect);
-    row->low = low;
-    row->high = high;
+    row->low = isinf(low) ? -INFINITY : effect_of(x, low);
+    row->high = isinf(high) ? INFINITY : effect_of(x, high);
     row->p = row->q = u.p;
     row->exact = u.exact;
     row->zeros = x->zeros;

@@ -1,0 +1,55 @@
+/* What the commands that compare runs share: where the runs come from, which they are, and the
+ * options that say how they are compared. Threads: one. */
+#ifndef PROCFLEET_COLLECTOR_CLI_LAB_H
+#define PROCFLEET_COLLECTOR_CLI_LAB_H
+
+#include "collector/cli/cli.h"
+#include "common/lab/compare.h"
+#include "common/lab/compare_print.h"
+#include "common/lab/run_set.h"
+
+#define LAB_PATTERNS_MAX 64u
+
+#define CLI_OPTS_LAB                                                                               \
+    {"runs", 0, "DIR", "run files (*.pfr) of this directory instead of a collector's", 0},         \
+        {"pair", 0, "host|class",                                                                  \
+         "runs on single hosts: compared on the same host, or on one of its class (host)", 0},     \
+        {"replicate", 0, "run|host", "what is repeated: runs, or the hosts of few runs (run)", 0}, \
+        {"overlap", 0, NULL, "judge hosts where other runs were at the same time, too", 0},        \
+        {"assume-stable", 0, NULL,                                                                 \
+         "believe that nothing drifted, where neither order nor earlier runs show it", 0},         \
+    {                                                                                              \
+        "all", 'a', NULL, "runs that failed, too", 0                                               \
+    }
+
+struct lab_side {
+    const char *patterns[LAB_PATTERNS_MAX];
+    size_t n_patterns;
+    const struct run_file **runs;
+    size_t n_runs;
+    char text[256]; /* the patterns */
+};
+
+struct lab {
+    struct run_set *set;
+    struct lab_side a, b;
+    const struct run_file **history;
+    size_t n_history;
+    struct compare_ask ask;
+    struct compare *answer;
+    struct compare_print print;
+    struct quantity_limit limits[COMPARE_LIMITS_MAX];
+    struct quantity metrics[COMPARE_METRICS_MAX];
+};
+
+/* Reads --runs and the options of comparisons, finds the runs of both sides - waiting wait_ns for
+ * those that are missing or open - and fills x->ask. *code is the exit code of a failure, which has
+ * been printed. x is zeroed but for the patterns; released by lab_close in any case. */
+NODISCARD enum err lab_open(struct lab *x, struct cli *c, int64_t wait_ns, unsigned sections,
+                            int *code);
+void lab_close(struct lab *x);
+
+/* Compares. As lab_open. */
+NODISCARD enum err lab_compare(struct lab *x, struct cli *c, int *code);
+
+#endif
