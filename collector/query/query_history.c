@@ -24,6 +24,8 @@
 #define CELLS_MIN_NS  (2 * CLK_S)
 #define SLICE_MIN_NS  CLK_S
 #define SLICE_MAX_NS  (INT64_C(36525) * 86400 * CLK_S)
+#define SLICE_STEPS   64                /* of the first slice, for who adds up */
+#define SLICE_BYTES   ((size_t)4 << 20) /* of points, likewise: until then slices grow */
 
 static const uint8_t history_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,
                                           M_THREAD_COUNT};
@@ -678,10 +680,11 @@ static enum err slice_read(struct history *h)
     return query_scan_blocks(h->q, h->s, &range, block_take, h);
 }
 
-/* How much time to read first. */
+/* How much time to read first. A slice that ends inside a window has it read again by the next one,
+ * so what needs no rows takes long ones. */
 static int64_t slice_first(const struct history *h)
 {
-    int64_t steps = h->q->ask->has_pid ? WIRE_ROWS_MAX : 16;
+    int64_t steps = h->q->ask->has_pid ? WIRE_ROWS_MAX : h->steps ? SLICE_STEPS : 16;
 
     if (h->cells) {
         return h->step_ns < SLICE_MAX_NS / steps ? h->step_ns * steps : SLICE_MAX_NS;
@@ -698,14 +701,23 @@ static int64_t slice_until(const struct history *h, int64_t length_ns)
     return until < h->s->until_ns ? until : h->s->until_ns;
 }
 
+/* With so many points slices do not grow any more. */
+static size_t slice_enough(const struct history *h)
+{
+    size_t point = sizeof(struct point) +
+                   h->table.n_metrics * (sizeof(struct mark) + sizeof(struct query_spread));
+
+    return h->steps ? SLICE_BYTES / point : h->q->limit / 4;
+}
+
 static enum err history_slices(struct history *h, struct query_cursor *last)
 {
+    size_t enough = slice_enough(h);
     int64_t length = slice_first(h), least = h->step_ns > SLICE_MIN_NS ? h->step_ns : SLICE_MIN_NS;
     enum err e = ERR_OK;
 
     while (!e && h->since_ns < h->s->until_ns && !h->q->out->more) {
         size_t rows = h->q->out->data.n_rows;
-        size_t enough = (h->steps ? WIRE_ROWS_MAX : h->q->limit) / 4;
 
         h->until_ns = slice_until(h, length);
         e = slice_read(h);
