@@ -376,8 +376,9 @@ static void bind_host(sqlite3_stmt *st, int at, const struct net_identity *who)
 
 static bool cert_ok(const struct net_identity *who)
 {
-    return (who->roles & (who->roles - 1)) == 0 && who->roles <= NET_ADMIN &&
-           pki_name_ok(who->name) &&
+    unsigned main_role = who->roles & ~(unsigned)NET_MARK;
+
+    return (main_role & (main_role - 1)) == 0 && main_role <= NET_ADMIN && pki_name_ok(who->name) &&
            (!who->scope[0] ||
             (is_of(who->scope, sizeof who->scope - 1, "._-*?[]") && strcmp(who->scope, "-") != 0));
 }

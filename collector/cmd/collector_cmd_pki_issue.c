@@ -17,10 +17,11 @@
 #define CA_PEM_MAX  (64u << 10)
 
 static const struct opt issue_opts[] = {
-    {"role", 'r', "agent|query|subscribe|admin|collector", "what it is for", false},
+    {"role", 'r', "agent|query|subscribe|admin|mark|collector,...",
+     "what it is for; mark may stand beside query, subscribe or admin", false},
     {"name", 0, "NAME", "common name: the host's or the user's", false},
     {"dns", 0, "NAME", "collector: a further DNS name or IP address; may be repeated", true},
-    {"scope", 0, "GLOB", "query, subscribe: only hosts whose name fits", false},
+    {"scope", 0, "GLOB", "query, subscribe, mark: only hosts whose name fits", false},
     {"host", 0, "UUID", "agent: the host's identity; default a new random one", false},
     {"life", 'l', "SPAN", "how long it is valid, 1d to 3650d; default 365d", false},
     {"dir", 'd', "DIR", COLLECTOR_CMD_PKI_DIRECT, false},
@@ -38,7 +39,8 @@ const struct opt_command cmd_pki_issue_options = {
     .examples = "  procfleet-collector pki issue --role collector --name collector --dns "
                 "collector.example\n"
                 "  procfleet-collector pki issue --role agent --name web-01 --out web-01\n"
-                "  procfleet-collector pki issue --role query --name alice --scope 'web-*'\n",
+                "  procfleet-collector pki issue --role query --name alice --scope 'web-*'\n"
+                "  procfleet-collector pki issue --role query,mark --name ci --scope 'lab-*'\n",
 };
 
 static enum err read_life(int64_t *life_ns, const struct opt_args *a, struct errmsg *why)
@@ -59,6 +61,29 @@ static enum err read_life(int64_t *life_ns, const struct opt_args *a, struct err
                               DAY_NS, LIFE_MAX_NS, " from 1d to 3650d,", why);
 }
 
+/* One role, and perhaps mark. */
+static enum err read_role(struct pki_issue *what, const char *text, struct errmsg *why)
+{
+    const char *comma = strchr(text, ',');
+    char first[16] = "";
+    size_t n = comma ? (size_t)(comma - text) : strlen(text);
+    bool ok = n < sizeof first;
+
+    memcpy(first, text, ok ? n : 0);
+    if (comma && strcmp(first, "mark") == 0) { /* in either order */
+        what->mark = true;
+        ok = ok && pki_authority_use(&what->use, comma + 1) == ERR_OK;
+    } else {
+        what->mark = comma && strcmp(comma + 1, "mark") == 0;
+        ok = ok && (!comma || what->mark) && pki_authority_use(&what->use, first) == ERR_OK;
+    }
+    return ok ? ERR_OK
+              : errmsg_set(why, ERR_USAGE,
+                           "no role '%s': agent, query, subscribe, admin, mark or collector, or "
+                           "mark beside one of query, subscribe and admin",
+                           text);
+}
+
 static enum err read_options(struct pki_issue *what, const char **dns, const struct opt_args *a,
                              struct errmsg *why)
 {
@@ -68,9 +93,8 @@ static enum err read_options(struct pki_issue *what, const char **dns, const str
     if (!role || !what->name) {
         return errmsg_set(why, ERR_USAGE, "--role and --name are needed");
     }
-    if (pki_authority_use(&what->use, role) != ERR_OK) {
-        return errmsg_set(why, ERR_USAGE,
-                          "no role '%s': agent, query, subscribe, admin or collector", role);
+    if (read_role(what, role, why) != ERR_OK) {
+        return ERR_USAGE;
     }
     what->n_dns = opt_values(a, "dns", dns, OPT_MANY_MAX);
     what->dns = dns;

@@ -52,10 +52,13 @@ struct listing {
 
 static const char *role_text(unsigned roles)
 {
+    bool mark = (roles & NET_MARK) != 0;
+
     return roles & NET_AGENT       ? "agent"
-           : roles & NET_QUERY     ? "query"
-           : roles & NET_SUBSCRIBE ? "subscribe"
-           : roles & NET_ADMIN     ? "admin"
+           : roles & NET_QUERY     ? (mark ? "query,mark" : "query")
+           : roles & NET_SUBSCRIBE ? (mark ? "subscribe,mark" : "subscribe")
+           : roles & NET_ADMIN     ? (mark ? "admin,mark" : "admin")
+           : mark                  ? "mark"
                                    : "collector";
 }
 

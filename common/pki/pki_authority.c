@@ -62,7 +62,7 @@ static const struct {
     enum pki_use use;
 } uses[] = {
     {"agent", PKI_AGENT}, {"query", PKI_QUERY},         {"subscribe", PKI_SUBSCRIBE},
-    {"admin", PKI_ADMIN}, {"collector", PKI_COLLECTOR},
+    {"admin", PKI_ADMIN}, {"collector", PKI_COLLECTOR}, {"mark", PKI_MARK},
 };
 
 enum err pki_authority_use(enum pki_use *use, const char *text)
@@ -114,8 +114,13 @@ static enum err issue_check(const struct pki_issue *what, struct errmsg *why)
     if (what->life_ns <= 0) {
         return errmsg_set(why, ERR_INVALID, "the certificate must live longer than no time");
     }
-    if (what->scope && what->use != PKI_QUERY && what->use != PKI_SUBSCRIBE) {
-        return errmsg_set(why, ERR_INVALID, "only query and subscribe certificates have a scope");
+    if (what->scope && what->use != PKI_QUERY && what->use != PKI_SUBSCRIBE &&
+        what->use != PKI_MARK) {
+        return errmsg_set(why, ERR_INVALID,
+                          "only query, subscribe and mark certificates have a scope");
+    }
+    if (what->mark && (what->use == PKI_COLLECTOR || what->use == PKI_AGENT)) {
+        return errmsg_set(why, ERR_INVALID, "role mark goes with query, subscribe and admin only");
     }
     if (what->scope && !pki_text_ok(what->scope, SCOPE_MAX, "*?[]")) {
         return errmsg_set(why, ERR_INVALID,
@@ -255,6 +260,9 @@ static enum err sans_fill(struct sans *s, const struct pki_issue *what, struct e
         return ERR_OK;
     }
     sans_add_urn(s, "role", use_text(what->use));
+    if (what->mark && what->use != PKI_MARK) {
+        sans_add_urn(s, "role", use_text(PKI_MARK));
+    }
     if (what->use == PKI_AGENT) {
         e = what->has_host ? ERR_OK : uuid_random(&host);
         if (e) {

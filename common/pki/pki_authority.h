@@ -14,9 +14,9 @@
 NODISCARD enum err pki_authority_init(const char *dir, const char *common_name, int64_t now_ns,
                                       int64_t life_ns, struct errmsg *why);
 
-enum pki_use { PKI_COLLECTOR, PKI_AGENT, PKI_QUERY, PKI_SUBSCRIBE, PKI_ADMIN };
+enum pki_use { PKI_COLLECTOR, PKI_AGENT, PKI_QUERY, PKI_SUBSCRIBE, PKI_ADMIN, PKI_MARK };
 
-/* "agent", "query", "subscribe", "admin", "collector". Errors: ERR_INVALID */
+/* "agent", "query", "subscribe", "admin", "mark", "collector". Errors: ERR_INVALID */
 NODISCARD enum err pki_authority_use(enum pki_use *use, const char *text);
 
 struct pki_issue {
@@ -24,7 +24,8 @@ struct pki_issue {
     const char *name;       /* CN: host's or user's name, 1 to 63 of A-Z a-z 0-9 . _ - */
     const char *const *dns; /* collector: further DNS names or IP addresses */
     size_t n_dns;
-    const char *scope; /* query, subscribe: host glob, NULL = everything */
+    bool mark;         /* query, subscribe, admin: may also mark runs */
+    const char *scope; /* query, subscribe, mark: host glob, NULL = everything */
     bool has_host;
     struct uuid host; /* agent: its identity; random when has_host is false */
     int64_t now_ns, life_ns;

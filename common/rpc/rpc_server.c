@@ -265,7 +265,8 @@ static void refuse_role(struct rpc_call *c)
     } names[] = {{NET_AGENT, "agent"},
                  {NET_QUERY, "query"},
                  {NET_SUBSCRIBE, "subscribe"},
-                 {NET_ADMIN, "admin"}};
+                 {NET_ADMIN, "admin"},
+                 {NET_MARK, "mark"}};
     char roles[64] = "";
     size_t n = 0;
 
@@ -679,6 +680,7 @@ static const ProtobufCServiceDescriptor *const rpc_services[] = {
     &procfleet__v1__query__descriptor,
     &procfleet__v1__enroll__descriptor,
     &procfleet__v1__admin__descriptor,
+    &procfleet__v1__mark__descriptor,
 };
 
 /* "procfleet.v1.Query/Top" names method Top of service procfleet.v1.Query. */

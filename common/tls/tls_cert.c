@@ -39,10 +39,8 @@ static unsigned cert_role_bit(const char *text)
         const char *text;
         unsigned bit;
     } roles[] = {
-        {"agent", NET_AGENT},
-        {"query", NET_QUERY},
-        {"subscribe", NET_SUBSCRIBE},
-        {"admin", NET_ADMIN},
+        {"agent", NET_AGENT}, {"query", NET_QUERY}, {"subscribe", NET_SUBSCRIBE},
+        {"admin", NET_ADMIN}, {"mark", NET_MARK},
     };
 
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {

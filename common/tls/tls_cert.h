@@ -12,7 +12,7 @@
 
 struct mbedtls_x509_crt;
 
-enum net_role { NET_AGENT = 1, NET_QUERY = 2, NET_SUBSCRIBE = 4, NET_ADMIN = 8 };
+enum net_role { NET_AGENT = 1, NET_QUERY = 2, NET_SUBSCRIBE = 4, NET_ADMIN = 8, NET_MARK = 16 };
 
 /* Who the peer's certificate says it is. Never what the peer claims. */
 struct net_identity {

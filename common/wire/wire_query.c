@@ -2,6 +2,7 @@
 
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
+#include "common/wire/wire_run.h"
 #include "proto/query.pb-c.h"
 
 /* Questions and what a server says of itself; answers and updates are in wire_answer.c. What is
@@ -40,6 +41,7 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
     if (!e) {
         e = WIRE_PUT_TEXT(m, where, q->events.where, WIRE_WHERE_MAX, a);
     }
+    e = e ? e : WIRE_PUT_TEXT(m, run, q->run, WIRE_RUN_SPEC_MAX, a);
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;
     m->cursor.len = q->cursor.n;
@@ -98,6 +100,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
 {
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
         !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) ||
+        !wire_text_get(&q->run, m->has_run, &m->run, WIRE_RUN_SPEC_MAX) ||
         !wire_text_get(&q->events.provider, m->has_provider, &m->provider, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->events.event, m->has_event, &m->event, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->events.where, m->has_where, &m->where, WIRE_WHERE_MAX) ||

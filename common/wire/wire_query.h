@@ -89,6 +89,7 @@ struct wire_query {
     bool envelope;    /* Series of processes: least and greatest of gauges, too */
     uint32_t max;     /* Lifetimes: processes, up to WIRE_LIVES_MAX; 0 = 20,000 */
     struct str ids;   /* 16 bytes each, up to WIRE_IDS_MAX: only these hosts; empty = all */
+    struct str run;   /* NAME[@n|@id]: its hosts, its range and its tree; empty = no run */
 };
 
 struct wire_host {
@@ -172,7 +173,7 @@ struct wire_server_info {
     struct {
         char name[64];
         uint32_t id;
-    } methods[32];
+    } methods[64];
 };
 
 /* What one PUB message carries behind topic, epoch and sequence: events or newest samples. */

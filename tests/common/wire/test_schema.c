@@ -18,7 +18,7 @@
 #include "tests/support/t.h"
 
 #define PACKAGE      "procfleet.v1."
-#define MESSAGES_MAX 64
+#define MESSAGES_MAX 96
 #define DEPTH_MAX    8
 
 static const ProtobufCServiceDescriptor *const services[] = {
@@ -26,6 +26,7 @@ static const ProtobufCServiceDescriptor *const services[] = {
     &procfleet__v1__query__descriptor,
     &procfleet__v1__enroll__descriptor,
     &procfleet__v1__admin__descriptor,
+    &procfleet__v1__mark__descriptor,
 };
 
 /* Every message that is sent, found from the methods and from what travels without one. */
@@ -186,7 +187,8 @@ static void methods_headers_and_document_agree(void **state)
 {
     static const char *const paths[] = {"common/wire/wire_rpc.h",    "common/wire/wire_query.h",
                                         "common/wire/wire_enroll.h", "common/wire/wire_feed.h",
-                                        "common/wire/wire_admin.h",  "common/wire/wire_web.h"};
+                                        "common/wire/wire_admin.h",  "common/wire/wire_web.h",
+                                        "common/wire/wire_run.h"};
     char *headers[COUNT_OF(paths)];
     unsigned n_named = 0, n_methods = 0;
 
