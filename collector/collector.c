@@ -35,6 +35,7 @@
 #include "collector/console/console_door.h"
 #include "collector/ingest/forgotten.h"
 #include "collector/ingest/session.h"
+#include "collector/lab/lab_service.h"
 #include "collector/metrics/http.h"
 #include "collector/metrics/metrics.h"
 #include "collector/query/pulse.h"
@@ -72,6 +73,7 @@ struct collector {
     struct forgotten *forgotten;
     struct session *session;
     struct serve *serve;
+    struct lab_service *lab;
     struct admin *admin;
     struct console *console;
     struct console_door *door;
@@ -114,6 +116,13 @@ static bool tell_host(void *ctx, const struct uuid *host, struct query_host_stat
 static bool tell_forgotten(void *ctx, const struct uuid *host)
 {
     return forgotten_has(((struct collector *)ctx)->forgotten, host);
+}
+
+static enum err tell_run(void *ctx, const struct store_view *view, const struct net_identity *who,
+                         struct str name, struct arena *memory, struct query_run *out,
+                         struct errmsg *why)
+{
+    return lab_service_run(((struct collector *)ctx)->lab, view, who, name, memory, out, why);
 }
 
 /* Without those that are forgotten; 0 for want of memory. */
@@ -362,7 +371,7 @@ static enum err listen_query(struct collector *c, struct errmsg *why)
                 .name = "query",
                 .address = c->conf->query,
                 .tls = c->tls,
-                .roles = NET_QUERY | NET_SUBSCRIBE | NET_ADMIN,
+                .roles = NET_QUERY | NET_SUBSCRIBE | NET_ADMIN | NET_MARK,
                 .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
                 .judge_ctx = trust_ca_db(c->trust),
                 .receive_max = QUERY_BYTES_MAX,
@@ -639,6 +648,30 @@ static enum err console_make(struct collector *c)
     return e;
 }
 
+static enum err lab_make(struct collector *c, struct errmsg *why)
+{
+    const struct lab_service_conf conf = {
+        .store = c->data.store,
+        .fio = c->conf->fio,
+        .data_dir = c->conf->data_dir,
+        .age_ns = c->conf->runs_age_ns,
+        .max_bytes = collector_store_runs_bytes(c->conf),
+        .samples_age_ns = c->conf->retain.age_ns[SEG_RAW],
+        .host_state = tell_host,
+        .is_forgotten = tell_forgotten,
+        .ctx = c,
+    };
+    struct rpc_method methods[LAB_SERVICE_METHODS];
+    enum err e = lab_service_open(&c->lab, &conf, why);
+
+    if (!e) {
+        atomic_store(&c->data.lab, c->lab);
+        lab_service_methods(c->lab, methods);
+        serve_add(c->serve, methods, LAB_SERVICE_METHODS);
+    }
+    return e;
+}
+
 static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *why)
 {
     const struct session_conf session = {
@@ -657,6 +690,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .pulse = c->data.pulse,
         .host_state = tell_host,
         .is_forgotten = tell_forgotten,
+        .run = tell_run,
         .ctx = c,
     };
     enum err e = session_create(&c->session, &session);
@@ -671,10 +705,16 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         serve_add(c->serve, methods, FEED_METHODS);
     }
     if (!e) {
+        e = lab_make(c, why);
+    }
+    if (!e) {
         e = admin_make(c);
     }
     if (!e) {
         e = console_make(c);
+    }
+    if (e && why->text[0]) {
+        return e;
     }
     return e ? errmsg_set(why, e, "cannot start: %s", err_text(e)) : ERR_OK;
 }
@@ -800,6 +840,9 @@ void collector_stop(struct collector *c)
     stop_log(&since_ns, "feed");
     pulse_stop(c->data.pulse);
     session_destroy(c->session);
+    atomic_store(&c->data.lab, NULL);
+    lab_service_close(c->lab);
+    stop_log(&since_ns, "lab");
     forgotten_close(c->forgotten);
     stop_log(&since_ns, "session");
     store_close(c->data.store);

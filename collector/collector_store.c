@@ -15,7 +15,8 @@
 #define PROGRESS_NS (2 * CLK_S)
 #define EXTEND_NS   (60 * CLK_S) /* the service manager gives so much more at each progress */
 #define QUEUE_BYTES ((size_t)64 << 20)
-#define CEILING     8u /* the journal's part of it, at most */
+#define CEILING     8u /* the journal's part of it, and that of runs, at most */
+#define RUNS_LEAST  ((uint64_t)4 << 20)
 
 /* What repairs what keeps data_dir from being written; words for a log line. */
 static const char *store_remedy(enum err e)
@@ -37,21 +38,29 @@ static const char *store_remedy(enum err e)
 
 /* -- the feed -- */
 
-uint64_t collector_store_feed_bytes(const struct collector_conf *conf)
+/* At most an eighth of the ceiling. */
+static uint64_t ceiling_part(const struct collector_conf *conf, uint64_t wanted, uint64_t least)
 {
     struct retain_conf retain = conf->retain;
     uint64_t disk_free, disk_total = 0, part;
 
-    if (conf->feed_bytes == 0) {
-        return 0;
-    }
     if (os_disk_free(conf->data_dir, &disk_free, &disk_total) != ERR_OK) {
         disk_total = 0;
     }
     retain_defaults(&retain, disk_total);
     part = retain.total_bytes / CEILING;
-    part = part < JOURNAL_LEAST ? JOURNAL_LEAST : part;
-    return conf->feed_bytes < part ? conf->feed_bytes : part;
+    part = part < least ? least : part;
+    return wanted < part ? wanted : part;
+}
+
+uint64_t collector_store_feed_bytes(const struct collector_conf *conf)
+{
+    return conf->feed_bytes ? ceiling_part(conf, conf->feed_bytes, JOURNAL_LEAST) : 0;
+}
+
+uint64_t collector_store_runs_bytes(const struct collector_conf *conf)
+{
+    return ceiling_part(conf, conf->runs_bytes, RUNS_LEAST);
 }
 
 static enum err feed_journal_open(struct collector_feed *f, const struct collector_conf *conf,
@@ -228,7 +237,12 @@ static void store_on_stored(void *ctx, const struct store_stored *stored)
 {
     struct collector_store *s = ctx;
 
+    struct lab_service *lab = atomic_load(&s->lab);
+
     pulse_stored(s->pulse, stored);
+    if (lab) {
+        lab_service_stored(lab, stored->batch, stored->received_ns);
+    }
     collector_store_feed_stored(&s->feed, stored);
 }
 
@@ -361,7 +375,7 @@ enum err collector_store_open(struct collector_store *s, struct errmsg *why)
         .head_bytes_max = s->conf->head_bytes_max,
         .accept_age_ns = s->conf->accept_age_ns,
         .retain = s->conf->retain,
-        .beside_bytes = collector_store_feed_bytes(s->conf),
+        .beside_bytes = collector_store_feed_bytes(s->conf) + collector_store_runs_bytes(s->conf),
         .hosts_max = s->conf->hosts_max,
         .instances_max = s->conf->processes_max * 4,
         .info_host_max = s->conf->process_bytes_host,

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "collector/conf/collector_conf.h"
+#include "collector/lab/lab_service.h"
 #include "collector/query/pulse.h"
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/feed_serve.h"
@@ -34,9 +35,10 @@ struct collector_store {
     const struct collector_conf *conf; /* borrowed */
     struct store *store;
     struct collector_feed feed;
-    struct pulse *pulse; /* stopped before the store closes, destroyed by the owner */
-    int64_t progress_ns; /* of the last line about recovery */
-    int percent;         /* last reported to the service manager */
+    _Atomic(struct lab_service *) lab; /* NULL: not yet, or no more; the owner's */
+    struct pulse *pulse;               /* stopped before the store closes, destroyed by the owner */
+    int64_t progress_ns;               /* of the last line about recovery */
+    int percent;                       /* last reported to the service manager */
 };
 
 /* Opens and recovers the store with s->conf; what it held is logged. The caller closes s->store.
@@ -46,6 +48,9 @@ NODISCARD enum err collector_store_open(struct collector_store *s, struct errmsg
 /* What the journal may take: as configured, and at most an eighth of the ceiling over data_dir.
  * 0: there is none. */
 uint64_t collector_store_feed_bytes(const struct collector_conf *conf);
+
+/* What runs' files may take: as configured, likewise. */
+uint64_t collector_store_runs_bytes(const struct collector_conf *conf);
 
 /* Errors: those of journal_open and feed_create; why names the file. Close after an error, too. */
 NODISCARD enum err collector_store_feed_open(struct collector_feed *f,

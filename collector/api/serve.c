@@ -11,7 +11,7 @@
 #include "common/os/uuid.h"
 
 #define MAY_ASK     (NET_QUERY | NET_ADMIN)
-#define METHODS_MAX 32u
+#define METHODS_MAX 64u
 
 /* What a question's handler gets. */
 struct question {
@@ -108,6 +108,8 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
     };
     struct store_stats stats;
     struct store_room room;
+    struct query_run run;
+    struct arena memory;
     enum err e = scope_check(who, q, why);
 
     *out = (struct serve_answer){.view = NULL};
@@ -121,11 +123,18 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         store_room(s->conf.store, &room);
         env.room = &room;
     }
+    arena_init(&memory, QUERY_MEMORY_MAX);
     e = store_view_open(&out->view, s->conf.store);
+    if (!e && q->run.n) {
+        e = s->conf.run ? s->conf.run(s->conf.ctx, out->view, who, q->run, &memory, &run, why)
+                        : errmsg_set(why, ERR_NOTFOUND, "this collector keeps no runs");
+        env.run = &run;
+    }
     if (!e) {
         env.view = out->view;
         e = query_run(&out->a, kind, &env, q, why);
     }
+    arena_fini(&memory);
     return e;
 }
 

@@ -17,7 +17,12 @@ struct serve_conf {
     struct pulse *pulse;  /* likewise; may be NULL */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
-    void *ctx; /* of both */
+    /* The hosts and the range of NAME[@n|@id], in the arena. May be NULL. Errors: ERR_NOTFOUND,
+     * ERR_INVALID, with why; ERR_FULL, ERR_IO */
+    enum err (*run)(void *ctx, const struct store_view *view, const struct net_identity *who,
+                    struct str name, struct arena *memory, struct query_run *out,
+                    struct errmsg *why);
+    void *ctx; /* of all */
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (no random number) */

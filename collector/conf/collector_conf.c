@@ -92,6 +92,10 @@ static const struct conf_key keys[] = {
      "updates older than this go from the journal"},
     {"feed.idle", CONF_SPAN, "7d", 60 * CLK_S, 876000 * H, NULL,
      "a durable subscription that was not polled for so long is dropped"},
+    {"runs.age", CONF_SPAN, "400d", H, 876000 * H, NULL,
+     "runs that ended before are dropped, with their files in data_dir/runs"},
+    {"runs.max_bytes", CONF_SIZE, "1GiB", MIB, SIZE_MAX_SET, NULL,
+     "bytes of these files, at most an eighth of retention.total_bytes; beyond, the oldest go"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
@@ -339,6 +343,8 @@ static void values_read(struct collector_conf *c)
     c->feed_bytes = (uint64_t)conf_int(c->source, "feed.max_bytes");
     c->feed_age_ns = conf_int(c->source, "feed.max_age");
     c->feed_idle_ns = conf_int(c->source, "feed.idle");
+    c->runs_age_ns = conf_int(c->source, "runs.age");
+    c->runs_bytes = (uint64_t)conf_int(c->source, "runs.max_bytes");
     c->log_level = (enum log_level)choice(c->source, "log.level", levels);
     c->log_format = (enum log_format)choice(c->source, "log.format", formats);
 }

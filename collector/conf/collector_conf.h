@@ -39,7 +39,9 @@ struct collector_conf {
     uint64_t process_bytes_host, process_bytes;
     uint64_t feed_bytes; /* of the journal of updates; 0: none */
     int64_t feed_age_ns;
-    int64_t feed_idle_ns;      /* until a durable subscription that is not polled is dropped */
+    int64_t feed_idle_ns; /* until a durable subscription that is not polled is dropped */
+    int64_t runs_age_ns;
+    uint64_t runs_bytes;       /* of runs' files */
     struct retain_conf retain; /* 0: by default, from the disk */
     enum log_level log_level;
     enum log_format log_format;

@@ -3,8 +3,10 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "collector/query/query_extract.h"
 #include "collector/query/query_impl.h"
 #include "common/base/clk.h"
 #include "common/base/cur.h"
@@ -238,6 +240,50 @@ static bool host_is_over(const struct query *q, const struct store_host *h)
            ((h->flags & BATCH_LAST) || !query_host_state_of(q, h).connected);
 }
 
+static int run_host_order(const void *id, const void *host)
+{
+    return memcmp(((const struct uuid *)id)->b, ((const struct query_run_host *)host)->id.b,
+                  sizeof(struct uuid));
+}
+
+/* The window is the run's, of which the question may want a part. False: it is not of the run. */
+static bool span_of_run(const struct query *q, struct query_span *s)
+{
+    const struct query_run *run = q->env->run;
+    const struct query_run_host *h =
+        run->n ? bsearch(&s->about->id, run->hosts, run->n, sizeof *h, run_host_order) : NULL;
+
+    if (!h) {
+        return false;
+    }
+    s->anchored = !h->until_ns && !q->ask->until_ns;
+    s->since_ns = h->since_ns > q->ask->since_ns ? h->since_ns : q->ask->since_ns;
+    s->until_ns = h->until_ns ? h->until_ns : clk_add(s->about->last_ns, 1);
+    if (q->ask->until_ns && q->ask->until_ns < s->until_ns) {
+        s->until_ns = q->ask->until_ns;
+    }
+    s->until_ns = s->until_ns > s->since_ns ? s->until_ns : clk_add(s->since_ns, 1);
+    return true;
+}
+
+/* Of a run of one process tree only what belongs to it is asked for. */
+static enum err family_find(struct query *q)
+{
+    const struct query_run *run = q->env->run;
+
+    enum err e;
+
+    if (!run || !run->has_root || q->n_spans != 1) {
+        return ERR_OK;
+    }
+    e = query_tree_family(q, &q->spans[0], &q->family, &q->n_family);
+    if (!e && !q->n_family) {
+        q->family = NULL;
+        query_remark(q, QNOTE_ROOTLESS, &q->spans[0], "pid %u", (unsigned)run->root.pid);
+    }
+    return e;
+}
+
 static enum err spans_make(struct query *q)
 {
     struct wanted w = wanted_make(q->ask->host);
@@ -258,13 +304,19 @@ static enum err spans_make(struct query *q)
             s->host = i;
             s->about = h;
             s->answer = QUERY_NO_HOST;
-            span_window(q->ask, s);
+            if (q->env->run && !span_of_run(q, s)) {
+                q->n_spans--;
+                continue;
+            }
+            if (!q->env->run) {
+                span_window(q->ask, s);
+            }
             s->over = host_is_over(q, h);
             q->expected += !s->over;
         }
     }
     query_known(q);
-    return ERR_OK;
+    return family_find(q);
 }
 
 /* -- the question -- */
@@ -315,6 +367,9 @@ enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8_t n_def, 
 
 bool query_wants_id(const struct query *q, struct proc_id id)
 {
+    if (q->family && !query_extract_has(q->family, q->n_family, id)) {
+        return false;
+    }
     if (id.pid == 0 && !q->ask->idle && !(q->ask->has_pid && q->ask->pid == 0)) {
         return false;
     }
@@ -335,7 +390,8 @@ bool query_wants(const struct query *q, struct proc_id id, const struct proc_inf
 
 bool query_wants_folded(const struct query *q, struct str name)
 {
-    return !q->ask->has_pid && (q->ask->name.n == 0 || glob_match(q->ask->name, name));
+    return !q->family && !q->ask->has_pid &&
+           (q->ask->name.n == 0 || glob_match(q->ask->name, name));
 }
 
 /* -- remarks -- */

@@ -48,11 +48,27 @@ struct query_host_state {
     char version[32]; /* of the agent */
 };
 
+/* A run, as far as questions go: which hosts, from when to when, and perhaps one process and all
+ * that descend from it. */
+struct query_run_host {
+    struct uuid id;
+    int64_t since_ns, until_ns; /* by its own clock; until 0: up to its newest data */
+};
+
+struct query_run {
+    size_t n;
+    const struct query_run_host *hosts; /* by id */
+    bool has_root;                      /* n is 1 then; a root that was not seen is none */
+    struct uuid boot;
+    struct proc_id root;
+};
+
 /* Who asks, of what, until when. */
 struct query_env {
     const struct store_view *view;
-    const char *scope; /* host glob of the asking certificate; NULL or "" = every host */
-    int64_t now_ns;    /* UTC */
+    const struct query_run *run; /* NULL: the question's own hosts and range */
+    const char *scope;           /* host glob of the asking certificate; NULL or "" = every host */
+    int64_t now_ns;              /* UTC */
     const struct deadline *deadline; /* NULL = none */
     bool store_failed;               /* what the view holds is all there will be until a restart */
     const struct store_stats *stats; /* for Overview; may be NULL */

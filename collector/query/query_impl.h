@@ -36,6 +36,7 @@ enum query_note {
     QNOTE_CLONES,
     QNOTE_CERTIFICATE,
     QNOTE_CLOCK,
+    QNOTE_ROOTLESS,
     QNOTE_COUNT
 };
 
@@ -84,8 +85,10 @@ struct query {
     size_t n_hosts;
     struct wire_host *hosts; /* of the answer */
     struct query_cursor cursor;
-    bool quiet;             /* no remarks: they were made with the first page */
-    struct store_used used; /* what it was computed from */
+    bool quiet;                   /* no remarks: they were made with the first page */
+    size_t n_family;              /* of a run's root, itself included: no others are asked for; */
+    const struct proc_id *family; /* in order; NULL: all are */
+    struct store_used used;       /* what it was computed from */
     struct query_remark remarks[QNOTE_COUNT];
     size_t expected; /* spans of hosts of which data is expected */
 };
@@ -106,6 +109,11 @@ void query_remark(struct query *q, enum query_note kind, const struct query_span
 /* What the session knows of the host; all zero when it has not been heard of. */
 struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h);
 
+/* The root of the run that was asked for and all that descend from it, of the span's host, in the
+ * order of pid and start; n 0: it was not seen. In the answer's memory. Errors: ERR_FULL, those of
+ * store_info_each */
+NODISCARD enum err query_tree_family(struct query *q, const struct query_span *s,
+                                     const struct proc_id **family, size_t *n);
 /* False: what it counts cannot be, and is left out of sums over hosts. */
 bool query_is_believed(const struct store_host *h);
 

@@ -282,6 +282,7 @@ static const char *const sentences[QNOTE_COUNT] = {
     [QNOTE_SILENT] = "nothing new since",
     [QNOTE_CLONES] = "two machines use this identity, enrol the copy anew",
     [QNOTE_CLOCK] = "put in order by the collector's clock, not by the stamps shown",
+    [QNOTE_ROOTLESS] = "the run's process was not seen there, so the whole host is counted",
     [QNOTE_CERTIFICATE] = "the certificate ends soon and has not been renewed",
 };
 

@@ -162,6 +162,93 @@ enum err query_tree_sums(struct query_tree_sums *out, struct query_table *t, boo
     return ERR_OK;
 }
 
+/* -- a run's process tree -- */
+
+struct family {
+    struct query *q;
+    const struct uuid *boot;
+    size_t n, cap;
+    struct kin *kins;
+};
+
+static enum err family_take(void *ctx, const struct uuid *boot, const struct proc_info *info)
+{
+    struct family *f = ctx;
+    struct arena *a = &f->q->out->memory;
+    size_t cap = f->cap ? 2 * f->cap : 256;
+    struct proc_info *copy;
+
+    if (memcmp(boot->b, f->boot->b, sizeof boot->b) != 0) {
+        return ERR_OK;
+    }
+    if (f->n == f->cap) {
+        struct kin *more = arena_array(a, cap, sizeof *more);
+
+        if (!more) {
+            return ERR_FULL;
+        }
+        if (f->n) {
+            memcpy(more, f->kins, f->n * sizeof *more);
+        }
+        f->kins = more;
+        f->cap = cap;
+    }
+    copy = arena_dup(a, info, sizeof *info); /* of its texts nothing is read */
+    f->kins[f->n++] = (struct kin){.key = {info->id, *boot}, .info = copy};
+    return copy ? ERR_OK : ERR_FULL;
+}
+
+/* Whether the way up from there meets the root; what is found is kept in `met`: 1 it does, 2 not.
+ */
+static bool family_has(struct kin *kins, size_t from, size_t root)
+{
+    size_t end = from, at;
+
+    for (unsigned depth = 0; end != KIN_NONE && end != root && !kins[end].met; depth++) {
+        end = depth < KIN_DEPTH_MAX ? kins[end].parent : KIN_NONE;
+    }
+    at = end == root || (end != KIN_NONE && kins[end].met == 1) ? 1 : 2;
+    for (unsigned depth = 0; from != end && from != KIN_NONE && depth <= KIN_DEPTH_MAX; depth++) {
+        kins[from].met = at;
+        from = kins[from].parent;
+    }
+    return at == 1;
+}
+
+enum err query_tree_family(struct query *q, const struct query_span *s,
+                           const struct proc_id **family, size_t *n)
+{
+    const struct query_run *run = q->env->run;
+    const struct store_instances ask = {
+        .since_ns = s->since_ns, .until_ns = s->until_ns, .brief = true};
+    const struct proc_key key = {run->root, run->boot};
+    struct family f = {.q = q, .boot = &run->boot};
+    struct proc_id *ids;
+    size_t root;
+    enum err e = store_info_each(q->env->view, s->host, &ask, family_take, &f);
+
+    *n = 0;
+    if (e) {
+        return e;
+    }
+    kin_link(f.kins, f.n);
+    root = kin_latest(f.kins, f.n, &key);
+    ids = arena_array(&q->out->memory, f.n + 1, sizeof *ids);
+    *family = ids;
+    if (!ids) {
+        return ERR_FULL;
+    }
+    if (root == KIN_NONE || f.kins[root].key.id.start != run->root.start) {
+        return ERR_OK;
+    }
+    for (size_t i = 0; i < f.n; i++) {
+        if (family_has(f.kins, i, root)) {
+            ids[(*n)++] = f.kins[i].key.id;
+        }
+    }
+    return ERR_OK;
+}
+
 /* -- the question -- */
 
 static const uint8_t tree_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,

@@ -676,10 +676,8 @@ size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32
 /* -- methods -- */
 
 static const ProtobufCServiceDescriptor *const rpc_services[] = {
-    &procfleet__v1__ingest__descriptor,
-    &procfleet__v1__query__descriptor,
-    &procfleet__v1__enroll__descriptor,
-    &procfleet__v1__admin__descriptor,
+    &procfleet__v1__ingest__descriptor, &procfleet__v1__query__descriptor,
+    &procfleet__v1__enroll__descriptor, &procfleet__v1__admin__descriptor,
     &procfleet__v1__mark__descriptor,
 };
 

@@ -1,6 +1,5 @@
-/* Requests and replies of the Query service and the updates of the event stream, to and from
- * protobuf bytes, under the same rules as wire_batch.h. Decoded messages are released with their
- * `_free`; encoders only read. */
+/* Requests and replies of the Query service and updates of the event stream as protobuf bytes, by
+ * the rules of wire_batch.h. Decoded messages are released with `_free`; encoders only read. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_QUERY_H
 #define PROCFLEET_COMMON_WIRE_WIRE_QUERY_H
 

@@ -21,7 +21,7 @@
 #define WIRE_RUN_PATTERN_MAX 256u
 #define WIRE_RUN_LABELS      32u
 #define WIRE_RUN_HOSTS_MAX   4096u
-#define WIRE_RUN_LIST_MAX        1024u
+#define WIRE_RUN_LIST_MAX    1024u
 #define WIRE_RUN_NOTES       32u
 #define WIRE_RUN_PART_MAX    (1u << 20)
 #define WIRE_RUN_FILE_MAX    (64u << 20)

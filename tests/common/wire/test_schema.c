@@ -22,10 +22,8 @@
 #define DEPTH_MAX    8
 
 static const ProtobufCServiceDescriptor *const services[] = {
-    &procfleet__v1__ingest__descriptor,
-    &procfleet__v1__query__descriptor,
-    &procfleet__v1__enroll__descriptor,
-    &procfleet__v1__admin__descriptor,
+    &procfleet__v1__ingest__descriptor, &procfleet__v1__query__descriptor,
+    &procfleet__v1__enroll__descriptor, &procfleet__v1__admin__descriptor,
     &procfleet__v1__mark__descriptor,
 };
 

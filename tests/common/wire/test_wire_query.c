@@ -630,7 +630,7 @@ static struct wire_server_info server_info(void)
 static void server_info_comes_back_as_it_was(void **state)
 {
     struct wire_server_info in = server_info(), out;
-    static uint8_t many[2 * 65];
+    static uint8_t many[4 * 65];
     struct buf b;
 
     memset(&out, 0, sizeof out);
@@ -641,10 +641,12 @@ static void server_info_comes_back_as_it_was(void **state)
     in.n_methods = 65;
     assert_err(wire_query_server_info_encode(&b, &in), ERR_INVALID);
     buf_fini(&b);
-    for (size_t i = 0; i < sizeof many; i += 2) {
+    for (size_t i = 0; i < sizeof many; i += 4) { /* with an empty name */
         many[i] = 0x52;
+        many[i + 1] = 2;
+        many[i + 2] = 0x0a;
     }
-    assert_ok(wire_query_server_info_decode(&out, many, sizeof many - 2));
+    assert_ok(wire_query_server_info_decode(&out, many, sizeof many - 4));
     assert_err(wire_query_server_info_decode(&out, many, sizeof many), ERR_FULL);
 }
 

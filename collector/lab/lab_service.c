@@ -1,0 +1,720 @@
+#include "collector/lab/lab_service.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/lab/extract_range.h"
+#include "collector/lab/lab_keeper.h"
+#include "collector/lab/runs.h"
+#include "collector/store/batch_time.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
+#include "common/log/log.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
+
+#define MEMORY_MAX   ((size_t)64 << 20) /* of one call */
+#define REPLY_MAX    (4u << 20)
+#define OWNERS_MAX   512u
+#define MARKS_SECOND 10
+#define MARKS_DAY    10000
+#define DAY_NS       (86400 * CLK_S)
+#define LATE_MAX_NS  (8 * DAY_NS)  /* a mark may be told so long afterwards */
+#define AHEAD_MAX_NS (5 * CLK_S)   /* and may lie so far ahead of its arrival */
+#define SKEW_NS      (50 * CLK_MS) /* how far a mark of another machine's clock may be off */
+#define PUTS_MAX     4u
+#define PUT_IDLE_NS  (60 * CLK_S)
+#define WINDOWS_OF   16u /* a list of no more runs has their hosts' windows */
+
+/* When all that was taken will have flowed back, monotonic: of a second's allowance, of a day's. */
+struct owner {
+    char name[64];
+    int64_t second_ns, day_ns, used_ns;
+};
+
+/* A file that is being sent. */
+struct put {
+    struct uuid id; /* of the transfer */
+    char owner[64];
+    uint8_t *bytes;
+    uint64_t n, total, hash;
+    int64_t used_ns; /* monotonic; 0: free */
+};
+
+struct lab_service {
+    struct lab_service_conf conf;
+    struct lab_db *db;
+    struct lab_keeper *keeper;
+    struct os_mutex *lock; /* guards what follows */
+    size_t n_owners;
+    struct owner owners[OWNERS_MAX];
+    struct put puts[PUTS_MAX];
+};
+
+/* -- calls -- */
+
+struct call {
+    struct lab_service *s;
+    struct rpc_call *rpc;
+    const struct net_identity *peer;
+    struct runs_who who;
+    struct arena memory;
+    struct errmsg why;
+    struct store_view *view;
+    void *message;
+};
+
+static enum err call_begin(struct call *c, struct lab_service *s, struct rpc_call *rpc,
+                           enum wire_run_kind kind)
+{
+    size_t n;
+    const uint8_t *p = rpc_call_payload(rpc, &n);
+    const struct net_identity *peer = rpc_call_peer(rpc);
+
+    *c = (struct call){.s = s,
+                       .rpc = rpc,
+                       .peer = peer,
+                       .who = {peer->name, peer->scope, (peer->roles & NET_ADMIN) != 0}};
+    arena_init(&c->memory, MEMORY_MAX);
+    return wire_run_decode(&c->message, kind, p, n);
+}
+
+static enum rpc_code call_code(enum err e)
+{
+    switch (e) {
+    case ERR_INVALID:
+    case ERR_CORRUPT:
+    case ERR_VERSION:
+        return RPC_INVALID_ARGUMENT;
+    case ERR_NOTFOUND:
+        return RPC_NOT_FOUND;
+    case ERR_EXISTS:
+        return RPC_ALREADY_EXISTS;
+    case ERR_ACCESS:
+        return RPC_PERMISSION_DENIED;
+    case ERR_END:
+        return RPC_FAILED_PRECONDITION;
+    case ERR_FULL:
+    case ERR_NOMEM:
+    case ERR_NOSPACE:
+    case ERR_BUSY:
+        return RPC_RESOURCE_EXHAUSTED;
+    default:
+        return RPC_INTERNAL;
+    }
+}
+
+/* Answers with the message, or says why not, and releases the call. */
+static void call_end(struct call *c, enum err e, enum wire_run_kind kind, const void *reply)
+{
+    struct buf out;
+
+    buf_init(&out, REPLY_MAX);
+    e = e ? e : wire_run_encode(&out, kind, reply);
+    if (e) {
+        rpc_fail(c->rpc, call_code(e), e == ERR_BUSY || e == ERR_NOMEM ? 1000 : 0, "%s",
+                 c->why.text[0] ? c->why.text : err_text(e));
+    } else {
+        rpc_answer(c->rpc, out.p, out.n, NULL);
+    }
+    buf_fini(&out);
+    store_view_close(c->view);
+    wire_run_free(c->message);
+    arena_fini(&c->memory);
+}
+
+/* -- how often a certificate may mark -- */
+
+static struct owner *owner_get(struct lab_service *s, const char *name, int64_t now_ns)
+{
+    size_t oldest = 0;
+
+    for (size_t i = 0; i < s->n_owners; i++) {
+        if (strcmp(s->owners[i].name, name) == 0) {
+            return &s->owners[i];
+        }
+        oldest = s->owners[i].used_ns < s->owners[oldest].used_ns ? i : oldest;
+    }
+    if (s->n_owners < OWNERS_MAX) {
+        oldest = s->n_owners++;
+    }
+    s->owners[oldest] = (struct owner){.second_ns = now_ns, .day_ns = now_ns};
+    (void)snprintf(s->owners[oldest].name, sizeof s->owners[oldest].name, "%s", name);
+    return &s->owners[oldest];
+}
+
+/* Takes one of an allowance of `burst` in span_ns; the time to wait when there is none. */
+static int64_t allowance_wait(int64_t empty_ns, int64_t burst, int64_t span_ns, int64_t now_ns)
+{
+    int64_t wait_ns = empty_ns - now_ns - (burst - 1) * (span_ns / burst);
+
+    return wait_ns > 0 ? wait_ns : 0;
+}
+
+static int64_t allowance_take(int64_t empty_ns, int64_t burst, int64_t span_ns, int64_t now_ns)
+{
+    return (empty_ns > now_ns ? empty_ns : now_ns) + span_ns / burst;
+}
+
+/* True: too many; the call has been answered. */
+static bool limited(struct lab_service *s, struct rpc_call *rpc)
+{
+    const struct net_identity *peer = rpc_call_peer(rpc);
+    int64_t now_ns = os_mono_ns(), second_ns, day_ns, wait_ns;
+    char name[160];
+    struct owner *o;
+
+    os_mutex_lock(s->lock);
+    o = owner_get(s, peer->name, now_ns);
+    second_ns = allowance_wait(o->second_ns, MARKS_SECOND, CLK_S, now_ns);
+    day_ns = allowance_wait(o->day_ns, MARKS_DAY, DAY_NS, now_ns);
+    wait_ns = second_ns > day_ns ? second_ns : day_ns;
+    if (!wait_ns) {
+        o->second_ns = allowance_take(o->second_ns, MARKS_SECOND, CLK_S, now_ns);
+        o->day_ns = allowance_take(o->day_ns, MARKS_DAY, DAY_NS, now_ns);
+    }
+    o->used_ns = now_ns;
+    os_mutex_unlock(s->lock);
+    if (!wait_ns) {
+        return false;
+    }
+    log_line(LOG_WARN, "lab", "marks_limited", "peer=%s name=%s wait_ms=%" PRId64, peer->address,
+             log_str(name, sizeof name, peer->name), wait_ns / (int64_t)CLK_MS);
+    rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, (uint32_t)(wait_ns / CLK_MS + 1),
+             "more than %d marks in a second or %d in a day of one certificate", MARKS_SECOND,
+             MARKS_DAY);
+    return true;
+}
+
+/* -- marks -- */
+
+static bool id_is_set(const struct uuid *id)
+{
+    static const struct uuid none;
+
+    return memcmp(id->b, none.b, sizeof none.b) != 0;
+}
+
+static bool in_scope(const struct call *c, const char *host)
+{
+    return !c->who.scope[0] || glob_match(str_make(c->who.scope), str_make(host));
+}
+
+/* The host of that boot, inside the scope; their number when there is none. */
+static size_t host_of_boot(const struct call *c, const struct uuid *boot)
+{
+    size_t n = store_view_hosts(c->view);
+
+    for (size_t i = 0; i < n && id_is_set(boot); i++) {
+        const struct store_host *h = store_view_host(c->view, i);
+
+        if (memcmp(h->boot.b, boot->b, sizeof boot->b) == 0 && in_scope(c, h->name)) {
+            return i;
+        }
+    }
+    return n;
+}
+
+/* The moment by the collector's clock. The sender's own clock counts where it is the host's, whose
+ * offset is known, or where the mark comes late: then as far as it was off at its sending. */
+static enum err mark_when(const struct call *c, const struct wire_run_mark *m,
+                          struct runs_mark *out)
+{
+    size_t host = host_of_boot(c, &m->boot);
+    struct host_offset clock = {.known = false};
+    int64_t when_ns = m->when_ns;
+    enum err e = ERR_OK;
+
+    out->when_ns = out->now_ns;
+    out->error_ns = SKEW_NS;
+    if (!when_ns) {
+        return ERR_OK;
+    }
+    if (host < store_view_hosts(c->view)) {
+        e = extract_range_clock(&clock, c->view, host, when_ns);
+        when_ns = clk_add(when_ns, clock.known ? clock.offset_ns : 0);
+        out->error_ns = 0; /* extraction adds the clock's own */
+    } else if (m->late && m->now_ns) {
+        when_ns = clk_add(when_ns, clk_sub(out->now_ns, m->now_ns));
+    } else {
+        return ERR_OK;
+    }
+    if (when_ns > clk_sub(out->now_ns, LATE_MAX_NS) &&
+        when_ns < clk_add(out->now_ns, AHEAD_MAX_NS)) {
+        out->when_ns = when_ns;
+    }
+    return e;
+}
+
+static enum err host_take(struct call *c, struct runs_mark *out, struct wire_run_host *hosts,
+                          const struct store_host *h)
+{
+    if (out->n_hosts == WIRE_RUN_HOSTS_MAX) {
+        return errmsg_set(&c->why, ERR_FULL, "more than %u hosts", WIRE_RUN_HOSTS_MAX);
+    }
+    hosts[out->n_hosts++] = (struct wire_run_host){.id = h->id, .name = str_make(h->name)};
+    return ERR_OK;
+}
+
+static enum err hosts_check(struct call *c, const struct wire_run_mark *m)
+{
+    for (size_t i = 0; i < m->n_hosts; i++) {
+        if (!m->hosts[i].n) {
+            return errmsg_set(&c->why, ERR_INVALID, "an empty host name");
+        }
+        if (!glob_is_pattern(m->hosts[i]) && c->who.scope[0] &&
+            !glob_match(str_make(c->who.scope), m->hosts[i])) {
+            return errmsg_set(&c->why, ERR_ACCESS,
+                              "this certificate may mark hosts that fit '%s' only", c->who.scope);
+        }
+    }
+    return ERR_OK;
+}
+
+/* Those that fit and are in the scope; without patterns the sender's own. */
+static enum err mark_hosts(struct call *c, const struct wire_run_mark *m, struct runs_mark *out)
+{
+    size_t n = store_view_hosts(c->view), own = host_of_boot(c, &m->boot);
+    struct wire_run_host *hosts = arena_array(&c->memory, n, sizeof *hosts);
+    enum err e = hosts ? hosts_check(c, m) : ERR_NOMEM;
+
+    out->hosts = hosts;
+    for (size_t i = 0; !e && i < n; i++) {
+        const struct store_host *h = store_view_host(c->view, i);
+        bool fits = m->n_hosts == 0 && i == own, forgotten;
+
+        for (size_t k = 0; k < m->n_hosts && !fits; k++) {
+            forgotten = c->s->conf.is_forgotten && glob_is_pattern(m->hosts[k]) &&
+                        c->s->conf.is_forgotten(c->s->conf.ctx, &h->id);
+            fits = !forgotten && glob_match(m->hosts[k], str_make(h->name));
+        }
+        if (fits && in_scope(c, h->name)) {
+            e = host_take(c, out, hosts, h);
+        }
+    }
+    if (!e && m->n_hosts == 0 && own == n && !m->root_pid) {
+        e = errmsg_set(&c->why, ERR_NOTFOUND,
+                       "this machine is no host of the collector: --host says whose run it is");
+    }
+    return e;
+}
+
+static void mark_log(const struct call *c, const char *event, const struct wire_run *run)
+{
+    char name[160], peer[160], id[UUID_TEXT], text[WIRE_RUN_NAME_MAX + 1];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)run->name.n, run->name.p);
+    log_line(LOG_INFO, "lab", event, "peer=%s name=%s run=%s id=%s hosts=%u late=%d",
+             c->peer->address, log_str(peer, sizeof peer, c->peer->name),
+             log_str(name, sizeof name, text), uuid_format(id, &run->id),
+             (unsigned)run->hosts_asked, run->late);
+}
+
+static void on_begin(void *ctx, struct rpc_call *rpc)
+{
+    struct runs_mark mark = {.now_ns = os_utc_ns()};
+    struct wire_run run = {.number = 0};
+    struct wire_run_mark m;
+    struct call c;
+    enum err e;
+
+    if (limited(ctx, rpc)) {
+        return;
+    }
+    e = call_begin(&c, ctx, rpc, WIRE_RUN_MARK);
+    e = e ? e : store_view_open(&c.view, c.s->conf.store);
+    if (!e) {
+        m = *(const struct wire_run_mark *)c.message;
+        mark.m = &m;
+        e = mark_when(&c, &m, &mark);
+        e = e ? e : mark_hosts(&c, &m, &mark);
+    }
+    if (!e && (mark.n_hosts != 1 || host_of_boot(&c, &m.boot) == store_view_hosts(c.view) ||
+               memcmp(store_view_host(c.view, host_of_boot(&c, &m.boot))->id.b, mark.hosts[0].id.b,
+                      sizeof m.id.b) != 0)) {
+        m.root_pid = 0; /* a process of another machine than the run's one host */
+    }
+    e = e ? e : runs_begin(c.s->db, &c.who, &mark, &c.memory, &run, &c.why);
+    if (!e) {
+        mark_log(&c, "run_begin", &run);
+    }
+    call_end(&c, e, WIRE_RUN_RUN, &run);
+}
+
+static void on_end(void *ctx, struct rpc_call *rpc)
+{
+    struct runs_mark mark = {.now_ns = os_utc_ns()};
+    struct wire_run run = {.number = 0};
+    struct call c;
+    enum err e;
+
+    if (limited(ctx, rpc)) {
+        return;
+    }
+    e = call_begin(&c, ctx, rpc, WIRE_RUN_MARK);
+    e = e ? e : store_view_open(&c.view, c.s->conf.store);
+    if (!e) {
+        mark.m = c.message;
+        e = mark_when(&c, mark.m, &mark);
+    }
+    e = e ? e : runs_end(c.s->db, &c.who, &mark, &c.memory, &run, &c.why);
+    if (!e) {
+        mark_log(&c, "run_end", &run);
+        lab_keeper_wake(c.s->keeper);
+    }
+    call_end(&c, e, WIRE_RUN_RUN, &run);
+}
+
+/* -- reading -- */
+
+/* What each host's own clock showed when the run began and ended. */
+static enum err windows_fill(struct call *c, struct wire_run *run)
+{
+    struct wire_run_host *hosts =
+        arena_dup(&c->memory, run->hosts, run->n_hosts * sizeof *run->hosts);
+    struct query_run range;
+    enum err e = hosts ? lab_keeper_range(&range, c->view, run, &c->memory) : ERR_FULL;
+
+    for (size_t i = 0; !e && i < run->n_hosts; i++) {
+        for (size_t k = 0; k < range.n; k++) {
+            if (memcmp(range.hosts[k].id.b, hosts[i].id.b, sizeof hosts[i].id.b) == 0) {
+                hosts[i].since_ns = range.hosts[k].since_ns;
+                hosts[i].until_ns = range.hosts[k].until_ns;
+            }
+        }
+    }
+    run->hosts = hosts;
+    return e;
+}
+
+static void on_runs(void *ctx, struct rpc_call *rpc)
+{
+    const struct wire_runs_ask *ask;
+    struct wire_runs runs = {.n = 0};
+    struct call c;
+    enum err e = call_begin(&c, ctx, rpc, WIRE_RUN_ASK);
+
+    ask = c.message;
+    e = e ? e : runs_find(c.s->db, &c.who, ask, &c.memory, &runs, &c.why);
+    if (!e && ask->hosts && runs.n <= WINDOWS_OF) {
+        struct wire_run *list = arena_dup(&c.memory, runs.runs, runs.n * sizeof *list);
+
+        e = list ? store_view_open(&c.view, c.s->conf.store) : ERR_FULL;
+        runs.runs = list;
+        for (size_t i = 0; !e && i < runs.n; i++) {
+            e = windows_fill(&c, &list[i]);
+        }
+    }
+    call_end(&c, e, WIRE_RUN_LIST, &runs);
+}
+
+/* The newest run that fits. */
+static enum err run_of(struct lab_db *db, const struct runs_who *who, struct str name,
+                       struct arena *memory, struct wire_run *out, struct errmsg *why)
+{
+    const struct wire_runs_ask ask = {.name = name, .limit = 1, .hosts = true};
+    struct wire_runs runs = {.n = 0};
+    enum err e = runs_find(db, who, &ask, memory, &runs, why);
+
+    if (!e && runs.n == 0) {
+        e = errmsg_set(why, ERR_NOTFOUND, "no run '%.*s'", (int)name.n, name.p);
+    }
+    if (!e) {
+        *out = runs.runs[0];
+    }
+    return e;
+}
+
+enum err lab_service_run(struct lab_service *s, const struct store_view *view,
+                         const struct net_identity *who, struct str name, struct arena *memory,
+                         struct query_run *out, struct errmsg *why)
+{
+    const struct runs_who own = {who->name, who->scope, (who->roles & NET_ADMIN) != 0};
+    struct wire_run run;
+    enum err e = run_of(s->db, &own, name, memory, &run, why);
+
+    return e ? e : lab_keeper_range(out, view, &run, memory);
+}
+
+static enum err file_piece(struct call *c, const struct wire_run *run,
+                           const struct wire_run_get *ask, uint8_t **bytes,
+                           struct wire_run_part *out)
+{
+    char *path = lab_keeper_path(c->s->keeper, &run->id);
+    size_t n = 0, part;
+    enum err e = path ? os_read_file(bytes, &n, path, WIRE_RUN_FILE_MAX) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e == ERR_NOTFOUND) {
+        return errmsg_set(&c->why, ERR_IO, "the run's file is gone from data_dir/runs");
+    }
+    if (e) {
+        return e;
+    }
+    if (ask->offset > n) {
+        return errmsg_set(&c->why, ERR_INVALID, "the file has %zu bytes", n);
+    }
+    part = n - (size_t)ask->offset;
+    part = part < WIRE_RUN_PART_MAX ? part : WIRE_RUN_PART_MAX;
+    *out = (struct wire_run_part){.id = run->id,
+                                  .name = run->name,
+                                  .offset = ask->offset,
+                                  .total = n,
+                                  .hash = ask->offset ? 0 : hash_bytes(*bytes, n, 0),
+                                  .data = {(const char *)*bytes + ask->offset, part},
+                                  .revision = run->revision};
+    return ERR_OK;
+}
+
+static void on_get(void *ctx, struct rpc_call *rpc)
+{
+    struct wire_run_part part = {.total = 0};
+    const struct wire_run_get *ask;
+    uint8_t *bytes = NULL;
+    struct wire_run run;
+    struct call c;
+    enum err e = call_begin(&c, ctx, rpc, WIRE_RUN_FETCH);
+
+    ask = c.message;
+    e = e ? e : run_of(c.s->db, &c.who, ask->name, &c.memory, &run, &c.why);
+    if (!e && !run.revision) {
+        e = errmsg_set(
+            &c.why, ERR_END,
+            run.state == WIRE_RUN_OPEN
+                ? "the run is still open: 'procfleet run end' ends it"
+                : "the run's file is being made: it waits for its hosts' data, 3 minutes "
+                  "at most");
+    }
+    if (!e && ask->revision && ask->revision != run.revision) {
+        e = errmsg_set(&c.why, ERR_INVALID, "the file was made again meanwhile: begin anew");
+    }
+    e = e ? e : file_piece(&c, &run, ask, &bytes, &part);
+    call_end(&c, e, WIRE_RUN_PART, &part);
+    mem_free(bytes);
+}
+
+/* -- files from elsewhere -- */
+
+/* The transfer's place; a new one begins at offset 0. Under the lock. */
+static struct put *put_find(struct lab_service *s, const struct call *c,
+                            const struct wire_run_part *p)
+{
+    struct put *free_one = NULL;
+
+    for (size_t i = 0; i < PUTS_MAX; i++) {
+        struct put *x = &s->puts[i];
+
+        if (x->used_ns && os_mono_ns() - x->used_ns > PUT_IDLE_NS) {
+            mem_free(x->bytes);
+            *x = (struct put){.used_ns = 0};
+        }
+        if (x->used_ns && memcmp(x->id.b, p->id.b, sizeof p->id.b) == 0 &&
+            strcmp(x->owner, c->peer->name) == 0) {
+            return x;
+        }
+        free_one = x->used_ns ? free_one : x;
+    }
+    if (!free_one || p->offset || !p->total) {
+        return NULL;
+    }
+    *free_one = (struct put){
+        .id = p->id, .total = p->total, .hash = p->hash, .bytes = mem_alloc((size_t)p->total)};
+    (void)snprintf(free_one->owner, sizeof free_one->owner, "%s", c->peer->name);
+    return free_one->bytes ? free_one : NULL;
+}
+
+/* Takes a piece. *whole: the file's bytes when it was the last one, the caller's. */
+static enum err put_piece(struct call *c, const struct wire_run_part *p, uint8_t **whole, size_t *n)
+{
+    struct lab_service *s = c->s;
+    struct put *x;
+    enum err e = ERR_OK;
+
+    os_mutex_lock(s->lock);
+    x = put_find(s, c, p);
+    if (!x) {
+        e = errmsg_set(&c->why, p->offset ? ERR_INVALID : ERR_BUSY,
+                       p->offset ? "no such transfer: begin anew" : "other files are being sent");
+    } else if (p->offset != x->n || p->total != x->total) {
+        e = errmsg_set(&c->why, ERR_INVALID, "the piece does not follow the one before");
+    } else {
+        memcpy(x->bytes + x->n, p->data.p, p->data.n);
+        x->n += p->data.n;
+        x->used_ns = os_mono_ns();
+        if (x->n == x->total) {
+            e = x->hash == hash_bytes(x->bytes, (size_t)x->n, 0) ? ERR_OK : ERR_CORRUPT;
+            *whole = x->bytes;
+            *n = (size_t)x->n;
+            *x = (struct put){.used_ns = 0};
+        }
+    }
+    os_mutex_unlock(s->lock);
+    return e;
+}
+
+/* The row of a file. */
+static enum err import_row(struct call *c, const struct run_file *f, struct str name,
+                           struct wire_run *out)
+{
+    const struct run_head *h = &f->head;
+    struct wire_label *labels = arena_array(&c->memory, WIRE_RUN_LABELS, sizeof *labels);
+    struct wire_run_host *hosts = arena_array(&c->memory, f->n_hosts, sizeof *hosts);
+    uint64_t ppm = 0;
+
+    if (!labels || !hosts) {
+        return ERR_FULL;
+    }
+    *out = (struct wire_run){.id = h->id,
+                             .parent = h->parent,
+                             .name = name.n ? name : h->name,
+                             .owner = str_make(c->who.name),
+                             .began_ns = h->begin_ns,
+                             .ended_ns = h->end_ns,
+                             .has_exit = h->has_exit,
+                             .exit_code = h->exit_code,
+                             .labels = labels,
+                             .hosts = hosts,
+                             .revision = h->revision ? h->revision : 1};
+    for (size_t i = 0; i < h->n_labels && out->n_labels < WIRE_RUN_LABELS; i++) {
+        labels[out->n_labels] = (struct wire_label){h->labels[i].key, h->labels[i].value};
+        out->n_labels += wire_run_label_ok(&labels[out->n_labels]);
+    }
+    for (size_t i = 0; i < f->n_hosts && out->n_hosts < WIRE_RUN_HOSTS_MAX; i++) {
+        hosts[out->n_hosts++] =
+            (struct wire_run_host){.id = f->hosts[i].id, .name = f->hosts[i].name};
+        out->hosts_in += !f->hosts[i].absent;
+        ppm += f->hosts[i].ppm;
+    }
+    out->coverage = f->n_hosts ? (uint32_t)(ppm / f->n_hosts) : 0;
+    if (!wire_run_name_ok(out->name) || !id_is_set(&out->id)) {
+        return errmsg_set(
+            &c->why, ERR_INVALID,
+            "the file names no run: give it a name of letters, digits, '.', '_', '-'");
+    }
+    return ERR_OK;
+}
+
+static enum err import(struct call *c, const uint8_t *bytes, size_t n, struct str name,
+                       struct wire_run *out)
+{
+    struct run_file *f = NULL;
+    struct wire_run row;
+    enum err e = run_file_decode(&f, bytes, n, RUN_FILE_ALL, &c->why);
+
+    e = e ? e : import_row(c, f, name, &row);
+    if (!e) {
+        row.file_bytes = n;
+        e = runs_import(c->s->db, &row, &c->memory, out, &c->why);
+    }
+    e = e ? e : lab_keeper_write(c->s->keeper, &row.id, bytes, n);
+    run_file_free(f);
+    return e;
+}
+
+static void on_put(void *ctx, struct rpc_call *rpc)
+{
+    struct wire_run run = {.number = 0};
+    const struct wire_run_part *p;
+    uint8_t *bytes = NULL;
+    struct call c;
+    size_t n = 0;
+    enum err e = call_begin(&c, ctx, rpc, WIRE_RUN_PART);
+
+    p = c.message;
+    if (!e && c.who.scope[0]) {
+        e = errmsg_set(&c.why, ERR_ACCESS,
+                       "this certificate is limited to hosts that fit '%s': use one without a "
+                       "scope",
+                       c.who.scope);
+    }
+    e = e ? e : put_piece(&c, p, &bytes, &n);
+    if (!e && bytes) {
+        e = import(&c, bytes, n, p->name, &run);
+        if (!e) {
+            mark_log(&c, "run_import", &run);
+        }
+    }
+    call_end(&c, e, WIRE_RUN_RUN, &run);
+    mem_free(bytes);
+}
+
+/* -- the service -- */
+
+void lab_service_methods(struct lab_service *s, struct rpc_method methods[LAB_SERVICE_METHODS])
+{
+    const struct rpc_method all[LAB_SERVICE_METHODS] = {
+        {RPC_MARK_RUN_BEGIN, NET_MARK | NET_ADMIN, on_begin, s},
+        {RPC_MARK_RUN_END, NET_MARK | NET_ADMIN, on_end, s},
+        {RPC_MARK_RUN_PUT, NET_ADMIN, on_put, s},
+        {RPC_QUERY_RUNS, NET_QUERY | NET_ADMIN, on_runs, s},
+        {RPC_QUERY_RUN_GET, NET_QUERY | NET_ADMIN, on_get, s},
+    };
+
+    memcpy(methods, all, sizeof all);
+}
+
+void lab_service_stored(struct lab_service *s, const struct batch *b, int64_t received_ns)
+{
+    int64_t first_ns, last_ns;
+
+    if (b->n_ticks || b->n_events) {
+        batch_time_span(b, received_ns, &first_ns, &last_ns);
+        lab_keeper_stored(s->keeper, &b->head.host, first_ns, last_ns);
+    }
+}
+
+struct lab_db *lab_service_db(struct lab_service *s)
+{
+    return s->db;
+}
+
+enum err lab_service_open(struct lab_service **out, const struct lab_service_conf *conf,
+                          struct errmsg *why)
+{
+    struct lab_service *s = mem_zalloc(sizeof *s);
+    struct lab_keeper_conf keeper = {.store = conf->store,
+                                     .fio = conf->fio,
+                                     .data_dir = conf->data_dir,
+                                     .age_ns = conf->age_ns,
+                                     .max_bytes = conf->max_bytes,
+                                     .samples_age_ns = conf->samples_age_ns,
+                                     .wait_ns = conf->wait_ns,
+                                     .again_ns = conf->again_ns,
+                                     .poll_ns = conf->poll_ns,
+                                     .host_state = conf->host_state,
+                                     .is_forgotten = conf->is_forgotten,
+                                     .ctx = conf->ctx};
+    enum err e = s ? os_mutex_create(&s->lock) : ERR_NOMEM;
+
+    if (!e) {
+        s->conf = *conf;
+        e = lab_db_open(&s->db, conf->data_dir, conf->fio, why);
+    }
+    if (!e) {
+        keeper.db = s->db;
+        e = lab_keeper_start(&s->keeper, &keeper, why);
+    }
+    if (e) {
+        lab_service_close(s);
+        return e;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void lab_service_close(struct lab_service *s)
+{
+    if (!s) {
+        return;
+    }
+    lab_keeper_stop(s->keeper);
+    lab_db_close(s->db);
+    for (size_t i = 0; i < PUTS_MAX; i++) {
+        mem_free(s->puts[i].bytes);
+    }
+    os_mutex_destroy(s->lock);
+    mem_free(s);
+}
