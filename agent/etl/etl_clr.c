@@ -585,4 +585,4 @@ static const struct opt_command clr_opts = {
                 "  procfleet-etl clr trace.etl --what alloc --format csv\n",
 };
 
-const struct etl_command etl_clr_command = {&clr_opts, clr_run};
+const struct etl_command etl_clr_command = {&clr_opts, NULL, clr_run};

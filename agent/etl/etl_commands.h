@@ -13,6 +13,7 @@
     X(processes)        \
     X(tree)             \
     X(threads)          \
+    X(stacks)           \
     X(clr)              \
     X(events)           \
     X(tcp)              \

@@ -292,4 +292,4 @@ static const struct opt_command dns_opts = {
                 "  procfleet-etl dns trace.etl --name chrome.exe --format csv\n",
 };
 
-const struct etl_command etl_dns_command = {&dns_opts, dns_run};
+const struct etl_command etl_dns_command = {&dns_opts, NULL, dns_run};

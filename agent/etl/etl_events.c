@@ -629,4 +629,4 @@ static const struct opt_command events_opts = {
                 "  procfleet-etl events driver.etl --tmf ./tmf\n",
 };
 
-const struct etl_command etl_events_command = {&events_opts, events_run};
+const struct etl_command etl_events_command = {&events_opts, NULL, events_run};

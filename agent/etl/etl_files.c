@@ -523,4 +523,4 @@ static enum err files_run(struct etl_job *job, struct errmsg *why)
     return e;
 }
 
-const struct etl_command etl_files_command = {&files_opts, files_run};
+const struct etl_command etl_files_command = {&files_opts, NULL, files_run};

@@ -496,4 +496,4 @@ static const struct opt_command http_opts = {
                 "was sent; p50 and p99 are exact to a quarter.\n",
 };
 
-const struct etl_command etl_http_command = {&http_opts, http_run};
+const struct etl_command etl_http_command = {&http_opts, NULL, http_run};

@@ -301,4 +301,4 @@ static const struct opt_command info_opts = {
                 "  procfleet-etl info trace.etl.xz --format json\n",
 };
 
-const struct etl_command etl_info_command = {&info_opts, info_run};
+const struct etl_command etl_info_command = {&info_opts, NULL, info_run};

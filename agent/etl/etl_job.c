@@ -24,7 +24,20 @@ static enum err add_manifests(struct etl_job *job, struct errmsg *why)
     return e;
 }
 
-enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct errmsg *why)
+/* Not one of rows. */
+static bool is_other(struct etl_job *job, const struct etl_command *command, const char *format)
+{
+    for (size_t i = 0; command->formats && command->formats[i]; i++) {
+        if (strcmp(format, command->formats[i]) == 0) {
+            job->other = i + 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum err etl_job_begin(struct etl_job *job, const struct opt_args *args,
+                       const struct etl_command *command, struct errmsg *why)
 {
     static const char *const names[] = {"table", "json", "csv", "jsonl"};
     const char *format = opt_value(args, "format");
@@ -41,9 +54,9 @@ enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct 
         found = strcmp(format, names[i]) == 0;
         job->format = found ? (enum table_format)i : job->format;
     }
-    if (!found) {
-        return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json, jsonl or csv",
-                          format);
+    if (!found && !is_other(job, command, format)) {
+        return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json, jsonl or csv%s",
+                          format, command->formats ? ", nor one of those --help shows" : "");
     }
     if (job->n_files == 0 && !job->no_files) {
         return errmsg_set(why, ERR_USAGE, "no FILE given; --help shows examples");

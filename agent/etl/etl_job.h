@@ -14,6 +14,7 @@ struct etl_job {
     const struct opt_args *args;
     struct etl_schemas schemas; /* --manifests, and the program's tables */
     enum table_format format;
+    size_t other; /* --format: 1 + index in the command's `formats`; 0 = one of rows */
     const char *const *files;
     size_t n_files;
     bool merge;
@@ -31,15 +32,16 @@ struct etl_job {
  * what happens to a file is in the job. */
 struct etl_command {
     const struct opt_command *opts;
+    const char *const *formats; /* beside those of rows; ends with NULL; or NULL */
     enum err (*run)(struct etl_job *job, struct errmsg *why);
 };
 
 #define ETL_JOB_PROGRAM "procfleet-etl"
 
 /* Options every command has. */
-#define ETL_JOB_OPTS                                                                             \
-    {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", false},          \
-        TABLE_OPT_WIDE,                                                                          \
+#define ETL_JOB_OPTS ETL_JOB_OPTS_FORMAT("table|json|jsonl|csv")
+#define ETL_JOB_OPTS_FORMAT(formats)                                                             \
+    {"format", 'f', formats, "how it is printed; default table", false}, TABLE_OPT_WIDE,         \
         {"manifests", 0, "FILE|DIR",                                                             \
          "manifest with the layouts of events, or a directory of them; may be repeated", true},  \
     {                                                                                            \
@@ -51,7 +53,7 @@ struct etl_command {
 
 /* Fills the job from its arguments. Errors: ERR_USAGE */
 NODISCARD enum err etl_job_begin(struct etl_job *job, const struct opt_args *args,
-                                 struct errmsg *why);
+                                 const struct etl_command *command, struct errmsg *why);
 void etl_job_end(struct etl_job *job);
 
 /* Number of parts, and the name rows of part i carry. */

@@ -605,4 +605,4 @@ static const struct opt_command layouts_opts = {
         "a row here nothing but the header and the raw bytes is known.\n",
 };
 
-const struct etl_command etl_layouts_command = {&layouts_opts, layouts_run};
+const struct etl_command etl_layouts_command = {&layouts_opts, NULL, layouts_run};

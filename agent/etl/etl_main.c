@@ -115,7 +115,7 @@ static int run(const struct etl_command *c, int argc, char **argv)
     if (!args) {
         return code;
     }
-    e = etl_job_begin(&job, args, &why);
+    e = etl_job_begin(&job, args, c, &why);
     if (!e) {
         e = os_stop_install(on_stop, NULL);
         e = e ? errmsg_set(&why, e, "cannot catch signals: %s", err_text(e)) : e;

@@ -92,4 +92,4 @@ static const struct opt_command marks_opts = {
                 "  procfleet-etl events trace.etl --since mark:begin --until 'mark:end*'\n",
 };
 
-const struct etl_command etl_marks_command = {&marks_opts, marks_run};
+const struct etl_command etl_marks_command = {&marks_opts, NULL, marks_run};

@@ -452,4 +452,4 @@ static const struct opt_command modules_opts = {
         "  procfleet-etl modules trace.etl --missing-symbols --symbols ./pdb\n",
 };
 
-const struct etl_command etl_modules_command = {&modules_opts, modules_run};
+const struct etl_command etl_modules_command = {&modules_opts, NULL, modules_run};

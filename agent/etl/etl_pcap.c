@@ -859,4 +859,4 @@ static const struct opt_command pcap_opts = {
                 "  procfleet-etl pcap PktMon.etl --once --component 59 -o nic.pcapng\n",
 };
 
-const struct etl_command etl_pcap_command = {&pcap_opts, pcap_run};
+const struct etl_command etl_pcap_command = {&pcap_opts, NULL, pcap_run};

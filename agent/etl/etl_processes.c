@@ -489,7 +489,7 @@ static const struct opt_command processes_opts = {
                 "  procfleet-etl processes trace.etl --crashed\n",
 };
 
-const struct etl_command etl_processes_command = {&processes_opts, processes_list_run};
+const struct etl_command etl_processes_command = {&processes_opts, NULL, processes_list_run};
 
 static const char *figure_name(size_t i)
 {
@@ -511,4 +511,4 @@ static const struct opt_command processes_top_opts = {
                 "  procfleet-etl top *.etl --by net --format json\n",
 };
 
-const struct etl_command etl_processes_top_command = {&processes_top_opts, processes_top_run};
+const struct etl_command etl_processes_top_command = {&processes_top_opts, NULL, processes_top_run};

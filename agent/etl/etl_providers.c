@@ -320,4 +320,4 @@ static const struct opt_command providers_opts = {
                 "means only raw bytes. PROCESSES: - with 32 or more.\n",
 };
 
-const struct etl_command etl_providers_command = {&providers_opts, providers_run};
+const struct etl_command etl_providers_command = {&providers_opts, NULL, providers_run};

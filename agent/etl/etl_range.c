@@ -103,7 +103,9 @@ bool etl_range_takes(struct etl_range *r, struct etl_walk *w, const struct etl_w
 
     if (r->until.given && !last &&
         (r->until.mark.n ? r->until.seen : moment(&r->until, rec) > r->until.ns)) {
-        etl_walk_stop(w);
+        if (!r->goes_on) {
+            etl_walk_stop(w);
+        }
         return false;
     }
     if (!r->since.given) {

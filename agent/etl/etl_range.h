@@ -20,6 +20,7 @@ struct etl_range {
     uint32_t pid;
     struct str name; /* glob of an image, or empty */
     int64_t zero_ns; /* of the times shown, since the recording's start */
+    bool goes_on;    /* the caller needs what comes past the later moment, too */
 };
 
 #define ETL_RANGE_OPT_TIMES                                                            \

@@ -376,4 +376,4 @@ static const struct opt_command rpc_opts = {
                 "  procfleet-etl rpc trace.etl --name services.exe --format csv\n",
 };
 
-const struct etl_command etl_rpc_command = {&rpc_opts, rpc_run};
+const struct etl_command etl_rpc_command = {&rpc_opts, NULL, rpc_run};

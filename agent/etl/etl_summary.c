@@ -457,4 +457,4 @@ static const struct opt_command summary_opts = {
                 "  procfleet-etl summary --merge kernel.etl user.etl\n",
 };
 
-const struct etl_command etl_summary_command = {&summary_opts, summary_run};
+const struct etl_command etl_summary_command = {&summary_opts, NULL, summary_run};

@@ -446,4 +446,4 @@ static const struct opt_command tcp_opts = {
                 "  procfleet-etl tcp trace.etl --pid 344 --format jsonl\n",
 };
 
-const struct etl_command etl_tcp_command = {&tcp_opts, tcp_run};
+const struct etl_command etl_tcp_command = {&tcp_opts, NULL, tcp_run};

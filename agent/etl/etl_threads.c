@@ -377,4 +377,4 @@ static const struct opt_command threads_opts = {
                 "  procfleet-etl threads trace.etl --pid 3676 --format csv\n",
 };
 
-const struct etl_command etl_threads_command = {&threads_opts, threads_run};
+const struct etl_command etl_threads_command = {&threads_opts, NULL, threads_run};

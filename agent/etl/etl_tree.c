@@ -266,4 +266,4 @@ static const struct opt_command tree_opts = {
                 "  procfleet-etl tree trace.etl --format json\n",
 };
 
-const struct etl_command etl_tree_command = {&tree_opts, tree_run};
+const struct etl_command etl_tree_command = {&tree_opts, NULL, tree_run};

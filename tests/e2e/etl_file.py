@@ -31,6 +31,35 @@ def process(ms, opcode, pid, parent, image, command="", status=259, by=4):
     return system(ms, 3, opcode, payload, version=4, pid=by)
 
 
+def classic(ms, guid, opcode, payload, version=2, pid=4, tid=8):
+    """One of a class, by its GUID as text, with a whole header."""
+    a, b, c, d, e = guid.split("-")
+    raw = struct.pack("<IHH", int(a, 16), int(b, 16), int(c, 16)) + bytes.fromhex(d + e)
+    return struct.pack("<HBBBBHIIq", 0x30 + len(payload), 20, 0xC0, opcode, 0, version, tid, pid, int(ms * FREQUENCY / 1000)) + raw + bytes(8) + payload
+
+
+def thread(ms, opcode, pid, tid):
+    """Thread start 1, end 2, rundown 3 and 4; version 1."""
+    return system(ms, 5, opcode, struct.pack("<II49x", pid, tid), version=1)
+
+
+def image(ms, pid, base, size, path, opcode=10):
+    """Image load 10, unload 2, rundown 3 and 4; version 2."""
+    payload = struct.pack("<QQIIIIQ16x", base, size, pid, 0, 1, 0, base) + wide(path)
+    return system(ms, 3 if opcode == 10 else 0x14, opcode, payload, version=2)
+
+
+def sample(ms, tid, ip, flags=0):
+    return system(ms, 0xF, 46, struct.pack("<QIHBB", ip, tid, 1, flags, 0), version=2)
+
+
+def stack(ms, of_ms, pid, tid, frames, opcode=32, key=None):
+    """The stack of the event of a moment; 37, 38 with a key, 35, 36 the frames of one."""
+    payload = b"" if opcode in (35, 36) else struct.pack("<qII", int(of_ms * FREQUENCY / 1000), pid, tid)
+    payload += b"" if key is None else struct.pack("<Q", key)
+    return system(ms, 0x18, opcode, payload + struct.pack("<%dQ" % len(frames), *frames), version=2)
+
+
 def buffer(records, kind):
     body = b"".join(r + b"\0" * (-len(r) % 8) for r in records)
     size = (0x48 + len(body) + 0xFFF) & ~0xFFF
