@@ -37,8 +37,8 @@ static void put_threads(uint8_t *e, size_t bytes, const struct snap_gen_process 
 
 static void put_process(uint8_t *e, const struct snap_gen_process *p)
 {
-    static const uint8_t wide[] = {0x18, 0x70, 0x78, 0x88, 0x90, 0xa0, 0xb0,
-                                   0xc8, 0xd0, 0xd8, 0xe0, 0xe8, 0xf0};
+    static const uint8_t wide[] = {0x08, 0x18, 0x70, 0x78, 0x88, 0x90, 0xa0,
+                                   0xb0, 0xc8, 0xd0, 0xd8, 0xe0, 0xe8, 0xf0};
 
     for (size_t i = 0; i < sizeof wide; i++) {
         set(e, wide[i], wide[i], 8);

@@ -82,6 +82,7 @@ static void every_column_stands_where_the_layout_says(void **state)
         {M_PAGED_POOL, 0xa0},
         {M_NON_PAGED_POOL, 0xb0},
         {M_PRIVATE_BYTES, 0xc8},
+        {M_PRIVATE_WORKING_SET, 0x08},
         {M_READ_OPERATIONS, 0xd0},
         {M_WRITE_OPERATIONS, 0xd8},
         {M_OTHER_OPERATIONS, 0xe0},
