@@ -481,6 +481,8 @@ static void a_clock_that_is_set_is_followed_at_once(void **state)
 {
     struct etwreplay_script script = {.path = path, .pause_after = PART};
     struct etw_live_conf conf = one_session();
+    struct source_ask served = {.what = SOURCE_ASK_BUFFERS,
+                                .max_buffers = conf.sessions[0].session.max_buffers};
     struct rig r = {0};
 
     conf.query_ns = NEVER_NS; /* nothing else happens meanwhile */
@@ -488,6 +490,9 @@ static void a_clock_that_is_set_is_followed_at_once(void **state)
     assert_ok(rig_open(&r, &script, &conf, NULL));
     rig_start(&r);
     assert_true(etwreplay_wait_told(1));
+    while (r.events->ops->ask(r.events, &served, NULL)) { /* it has begun, and read the clock */
+        os_sleep_ns(CLK_MS);
+    }
     etwreplay_set_utc(10 * CLK_S);
     os_sleep_ns(300 * CLK_MS);
     etwreplay_resume();
