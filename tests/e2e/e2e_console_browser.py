@@ -128,6 +128,7 @@ def login(b, door):
     b.wait("the fleet", "document.body.innerText.includes('db-1')")
     quiet(b)
     check("the ticket is gone from the address", b.js("return location.hash"), "#/")
+    check("and is not taken for a view", b.js("return document.querySelector('#unread').checkVisibility()"), False)
     ensure("both hosts are there", "web-1" in b.text("main") and "db-1" in b.text("main"))
 
 
