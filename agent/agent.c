@@ -7,6 +7,7 @@
 #include "agent/agent_store.h"
 #include "agent/batch/batch.h"
 #include "agent/conf/agent_conf.h"
+#include "agent/control/control_agent.h"
 #include "agent/enroll/renew.h"
 #include "agent/monitor.h"
 #include "agent/privacy/privacy.h"
@@ -42,6 +43,7 @@ struct agent {
     struct batch_builder *batch;
     struct agent_store store;
     struct uplink *uplink;
+    struct control_agent *control;
     bool started;
     int64_t publish_ns; /* monotonic: when the status is due; the core thread's */
     bool told_nobody;   /* that process_filter leaves nobody; the core thread's */
@@ -557,6 +559,17 @@ static enum err agent_open_pipeline(struct agent *a, struct errmsg *why)
     return agent_open_uplink(a, why);
 }
 
+/* Without it the agent does what it is for. */
+static void agent_listen(struct agent *a)
+{
+    struct errmsg why = {""};
+    char text[600];
+
+    if (a->opts.n_files == 0 && control_agent_start(&a->control, a->opts.conf, a->monitor, &why)) {
+        log_line(LOG_WARN, "agent", "no_control", "why=%s", log_str(text, sizeof text, why.text));
+    }
+}
+
 enum err agent_start(struct agent **out, const struct agent_opts *opts, struct errmsg *why)
 {
     struct agent *a;
@@ -609,6 +622,7 @@ enum err agent_start(struct agent **out, const struct agent_opts *opts, struct e
         goto fail;
     }
     a->started = true;
+    agent_listen(a);
     *out = a;
     return ERR_OK;
 
@@ -715,6 +729,7 @@ void agent_destroy(struct agent *a, int64_t until_ns)
     if (!a) {
         return;
     }
+    control_agent_stop(a->control);
     if (a->started) {
         monitor_stop(a->monitor);
         if (agent_wait(a, until_ns - os_mono_ns())) {

@@ -30,6 +30,7 @@ static const struct {
     {&cmd_doctor_opts, agent_cmd_doctor},
     {&cmd_enroll_opts, agent_cmd_enroll},
     {&cmd_service_opts, agent_cmd_service},
+    {&cmd_session_opts, agent_cmd_session},
     {&cmd_show_wire_opts, agent_cmd_show_wire},
     {&cmd_spool_opts, agent_cmd_spool},
     {&cmd_status_opts, agent_cmd_status},

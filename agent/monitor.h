@@ -133,6 +133,17 @@ NODISCARD enum err monitor_set_stacks(struct monitor *m, bool on, struct errmsg 
 NODISCARD enum err monitor_add_provider(struct monitor *m, const struct source_provider *provider,
                                         struct errmsg *why);
 
+NODISCARD enum err monitor_remove_provider(struct monitor *m, const uint8_t guid[16],
+                                           struct errmsg *why);
+
+/* This level (0 to 4, see budget.h) for so long, also above the one that is configured. Not from a
+ * callback. Errors: ERR_UNSUPPORTED (no live source), ERR_CLOSED (it does not run) */
+NODISCARD enum err monitor_set_level(struct monitor *m, unsigned level, int64_t span_ns,
+                                     struct errmsg *why);
+
+/* A word of kind LIFE_SOURCE among the lifecycle events. Not from a callback. Errors: ERR_CLOSED */
+NODISCARD enum err monitor_note(struct monitor *m, char *text);
+
 void monitor_stats(struct monitor *m, struct monitor_stats *out);
 
 /* The counters as rows for the loss ledger, MONITOR_LEDGER_ROWS of them at most, always in the same

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "agent/pipeline_ledger.h"
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -113,25 +114,29 @@ static void monitor_answer(struct monitor *m, bool last)
     }
 }
 
-static void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg)
+/* False: there is no core thread that would do it. */
+static bool monitor_call_core(struct monitor *m, void (*run)(struct monitor *, void *), void *arg)
 {
     struct monitor_call c = {.run = run, .arg = arg};
-    bool waits = false;
+    bool waits;
 
-    if (monitor_inside != m) {
-        os_mutex_lock(m->lock);
-        waits = m->running;
-        if (waits) {
-            *m->last_call = &c;
-            m->last_call = &c.next;
-            atomic_store(&m->called, true);
-        }
-        while (waits && !c.done) {
-            os_cond_wait(m->answered);
-        }
-        os_mutex_unlock(m->lock);
+    os_mutex_lock(m->lock);
+    waits = m->running;
+    if (waits) {
+        *m->last_call = &c;
+        m->last_call = &c.next;
+        atomic_store(&m->called, true);
     }
-    if (!waits) {
+    while (waits && !c.done) {
+        os_cond_wait(m->answered);
+    }
+    os_mutex_unlock(m->lock);
+    return waits;
+}
+
+static void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg)
+{
+    if (monitor_inside == m || !monitor_call_core(m, run, arg)) {
         run(m, arg);
     }
 }
@@ -898,6 +903,58 @@ enum err monitor_add_provider(struct monitor *m, const struct source_provider *p
     return monitor_ask(m, &wish, "providers", why);
 }
 
+enum err monitor_remove_provider(struct monitor *m, const uint8_t guid[16], struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_NO_PROVIDER};
+
+    memcpy(wish.provider.guid, guid, sizeof wish.provider.guid);
+    return monitor_ask(m, &wish, "providers", why);
+}
+
+struct monitor_level {
+    unsigned level;
+    int64_t span_ns;
+};
+
+static void monitor_do_level(struct monitor *m, void *arg)
+{
+    const struct monitor_level *l = arg;
+    struct level_step step;
+    int64_t now_ns = os_mono_ns();
+
+    if (budget_request(&m->budget, now_ns, l->level, l->span_ns, &step)) {
+        monitor_set_pace(m);
+        monitor_tell_step(m, &step, os_utc_ns(), now_ns);
+    }
+}
+
+static void monitor_do_note(struct monitor *m, void *arg)
+{
+    struct life_event ev = {.kind = LIFE_SOURCE,
+                            .wall_ns = os_utc_ns(),
+                            .mono_ns = os_mono_ns(),
+                            .text = str_make(arg)};
+
+    m->conf.life(m->conf.ctx, &ev);
+}
+
+enum err monitor_set_level(struct monitor *m, unsigned level, int64_t span_ns, struct errmsg *why)
+{
+    struct monitor_level l = {level, span_ns};
+
+    if (!m->governed) {
+        return errmsg_set(why, ERR_UNSUPPORTED, "what is collected here has no levels");
+    }
+    return monitor_call_core(m, monitor_do_level, &l)
+               ? ERR_OK
+               : errmsg_set(why, ERR_CLOSED, "nothing is collected at present");
+}
+
+enum err monitor_note(struct monitor *m, char *text)
+{
+    return monitor_call_core(m, monitor_do_note, text) ? ERR_OK : ERR_CLOSED;
+}
+
 /* -- counters -- */
 
 static void monitor_read_stats(struct monitor *m, struct monitor_stats *out)
@@ -929,69 +986,12 @@ void monitor_stats(struct monitor *m, struct monitor_stats *out)
     monitor_call(m, monitor_do_stats, out);
 }
 
-/* What the platform denied, or what died while being read, is absent from its row and no loss. */
 size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max)
 {
     struct monitor_stats s;
+    size_t n;
 
     monitor_read_stats(m, &s);
-    const struct {
-        const char *stage, *reason;
-        uint64_t count;
-    } all[] = {
-        {"source", "in", s.source.in + s.source.facts},
-        {"source", "out", s.events},
-        {"source", "held", s.source.held},
-        {"source", "skipped", s.source.skipped},
-        {"source", "ring_full", s.source.ring_full},
-        {"source", "lost_events", s.source.lost_events},
-        {"source", "lost_buffers", s.source.lost_buffers},
-        {"source", "damaged", s.source.damaged},
-        {"table", "in", s.source.rows},
-        {"table", "out", s.table_rows},
-        {"table", "ended", s.source.ended},
-        {"table", "capped", s.source.capped},
-        {"table", "late", s.source.late},
-        {"decode", "in", s.decode.in},
-        {"decode", "out", s.decode.decoded},
-        {"decode", "unknown", s.decode.unknown},
-        {"decode", "filtered", s.decode.ignored},
-        {"decode", "short", s.decode.corrupt},
-        {"aggregate", "in", s.aggregate.events},
-        {"aggregate", "out", s.aggregate.charged},
-        {"aggregate", "no_process", s.aggregate.events - s.aggregate.charged},
-        {"aggregate", "lost_marks", s.aggregate.lost_marks},
-        {"aggregate", "disk_unmatched", s.aggregate.disk_unmatched},
-        {"instances", "in", s.instances.instances},
-        {"instances", "out", s.instances.forgotten},
-        {"instances", "held", s.instances.running + s.instances.ended},
-        {"instances", "unattributed", s.lifecycle.no_owner},
-        {"instances", "full", s.instances.full},
-        {"instances", "threads_full", s.instances.threads_full},
-        {"instances", "text_full", s.instances.text_full},
-        {"instances", "no_memory", s.instances.nomem},
-        {"lifecycle", "unpaired", s.lifecycle.unpaired},
-        {"sampler", "in", s.sampler.due},
-        {"sampler", "out", s.sampler.rows},
-        {"sampler", "filtered", s.sampler.filtered},
-        {"sampler", "capped", s.sampler.capped},
-        {"sampler", "no_memory", s.sampler.nomem},
-        {"filter", "filtered", s.filtered},
-        {"level", "up_quiet", s.level_steps[LEVEL_CAUSE_QUIET]},
-        {"level", "down_loss", s.level_steps[LEVEL_CAUSE_LOSS]},
-        {"level", "down_cpu", s.level_steps[LEVEL_CAUSE_CPU]},
-        {"level", "down_memory", s.level_steps[LEVEL_CAUSE_MEMORY]},
-        {"level", "down_ring", s.level_steps[LEVEL_CAUSE_RING]},
-        {"level", "down_events", s.level_steps[LEVEL_CAUSE_EVENTS]},
-        {"level", "request", s.level_steps[LEVEL_CAUSE_REQUEST]},
-        {"level", "request_over", s.level_steps[LEVEL_CAUSE_REQUEST_OVER]},
-    };
-    size_t n = sizeof all / sizeof *all;
-
-    n = n < max ? n : max;
-    for (size_t i = 0; i < n; i++) {
-        rows[i] =
-            (struct ledger_row){str_make(all[i].stage), str_make(all[i].reason), all[i].count};
-    }
+    n = pipeline_ledger(&s, rows, max);
     return n + (m->source->ops->ledger ? m->source->ops->ledger(m->source, rows + n, max - n) : 0);
 }

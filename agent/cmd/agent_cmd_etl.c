@@ -5,6 +5,8 @@
 #include "agent/cmd/agent_cmd.h"
 #include "common/os/os_program.h"
 
+#define PROGRAM "procfleet-etl"
+
 const struct opt_command cmd_etl_opts = {
     .program = "procfleet-agent",
     .name = "etl",
@@ -13,14 +15,31 @@ const struct opt_command cmd_etl_opts = {
     .examples = "  procfleet-agent etl summary trace.etl.xz\n"
                 "\nIt starts procfleet-etl, which lies beside it, with the same arguments; "
                 "'procfleet-etl --help' lists the commands\n",
-    .elsewhere = "procfleet-etl",
+    .elsewhere = PROGRAM,
 };
+
+const struct opt_command cmd_session_opts = {
+    .program = "procfleet-agent",
+    .name = "session",
+    .brief = "what trace sessions there are, and what the agent here collects",
+    .operands = "ARGUMENT...",
+    .examples = "  procfleet-agent session list\n"
+                "  procfleet-agent session level L3 --for 5min\n"
+                "\nIt starts 'procfleet-etl session', which lies beside it, with the same "
+                "arguments\n",
+    .elsewhere = PROGRAM " session",
+};
+
+int agent_cmd_session(int argc, char **argv)
+{
+    return agent_cmd_etl(argc + 1, argv - 1);
+}
 
 int agent_cmd_etl(int argc, char **argv)
 {
     struct errmsg why = {""};
     int code = AGENT_CMD_FAILED;
-    enum err e = os_program_run(cmd_etl_opts.elsewhere, argv, &code, &why);
+    enum err e = os_program_run(PROGRAM, argv, &code, &why);
 
     (void)argc;
     if (e == ERR_NOTFOUND) {

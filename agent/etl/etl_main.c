@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "agent/control/session_cmd.h"
 #include "agent/etl/etl_commands.h"
 #include "common/conf/opt_program.h"
 #include "common/log/log.h"
@@ -20,7 +21,8 @@ static const struct etl_command *const commands[] = {ETL_COMMANDS(ETL_COMMANDS_A
 static const struct opt_command completion_opts = OPT_COMPLETION(ETL_JOB_PROGRAM);
 static const struct opt_command man_opts = OPT_MAN(ETL_JOB_PROGRAM);
 static const struct opt_command version_opts = OPT_VERSION(ETL_JOB_PROGRAM);
-static const struct opt_command *const standard[] = {&completion_opts, &man_opts, &version_opts};
+static const struct opt_command *const standard[] = {&session_cmd_opts, &completion_opts, &man_opts,
+                                                     &version_opts};
 
 #define COMMANDS (sizeof commands / sizeof *commands)
 #define STANDARD (sizeof standard / sizeof *standard)
@@ -153,6 +155,9 @@ static int dispatch(int argc, char **argv)
         if (commands[i]->opts == chosen) {
             code = run(commands[i], argc - 2, argv + 2);
         }
+    }
+    if (chosen == &session_cmd_opts) {
+        code = session_cmd(argc - 2, argv + 2);
     }
     return opt_program_end(&program, code);
 }

@@ -47,9 +47,10 @@ struct opt_command {
     const char *examples;                  /* lines, then perhaps an empty one and notes; or NULL */
     const struct opt_command *const *subs; /* its first operand is one of these, or NULL */
     size_t n_subs;
-    const char
-        *elsewhere; /* another program of ours does it: its options are that one's; or NULL */
-    bool alone;     /* without one of its commands it does something itself, with its options */
+    const char *
+        elsewhere; /* another program of ours does it, or a command of it ("procfleet-etl session"):
+                       its options are that one's; or NULL */
+    bool alone;    /* without one of its commands it does something itself, with its options */
 };
 
 /* Whether its own options count: it has no commands, or does something itself. */

@@ -118,7 +118,7 @@ static void bash_options(struct bash_walk *w, const struct opt_command *cmd, con
 static void bash_elsewhere(struct bash_walk *w, const struct opt_command *cmd, const char *path)
 {
     if (cmd->elsewhere) {
-        buf_printf(w->out, "    '%s') other=%s ;;\n", path, cmd->elsewhere);
+        buf_printf(w->out, "    '%s') other='%s' ;;\n", path, cmd->elsewhere);
     }
 }
 
@@ -214,9 +214,10 @@ static const char bash_script[] =
     "        elif F_commands \"$path\" && [[ \" $words \" == *\" $word \"* ]]; then\n"
     "            path+=\" $word\"\n"
     "            if F_elsewhere \"$path\"; then\n"
-    "                COMP_WORDS=(\"$other\" \"${COMP_WORDS[@]:i+1}\")\n"
     "                COMP_CWORD=$((COMP_CWORD - i))\n"
-    "                other=_${other//-/_}\n"
+    "                [[ $other == *' '* ]] && COMP_CWORD=$((COMP_CWORD + 1))\n"
+    "                COMP_WORDS=($other \"${COMP_WORDS[@]:i+1}\")\n"
+    "                other=${other%% *} other=_${other//-/_}\n"
     "                type $other &>/dev/null || _comp_load ${COMP_WORDS[0]} &>/dev/null ||\n"
     "                    _completion_loader ${COMP_WORDS[0]} &>/dev/null\n"
     "                type $other &>/dev/null && $other\n"
@@ -396,8 +397,11 @@ static void zsh_leaf(const struct zsh_script *m, const struct opt_command *cmd,
     struct opt_takes t;
 
     if (cmd->elsewhere) {
-        buf_printf(m->out, "%s() {\n    words[1]=%s service=%s\n    _normal\n}\n\n", function,
-                   cmd->elsewhere, cmd->elsewhere);
+        buf_printf(m->out,
+                   "%s() {\n    words[1]=(%s) service=%.*s CURRENT=$((CURRENT + %d))\n"
+                   "    _normal\n}\n\n",
+                   function, cmd->elsewhere, (int)strcspn(cmd->elsewhere, " "), cmd->elsewhere,
+                   strchr(cmd->elsewhere, ' ') != NULL);
         return;
     }
     buf_printf(m->out, "%s() {\n    _arguments -s -S \\\n", function);

@@ -50,7 +50,7 @@ class Command:
         self.path = path
         page = run(*path, "--help", expect=0)[1]
         call, self.brief = page.split("\n", 1)[0].split(": ", 1)
-        self.elsewhere = call in PROGRAMS and path != [call]  # another program does it, and is asked here, too
+        self.elsewhere = call.split()[0] in PROGRAMS and path[0] != call.split()[0]  # another program does it, and is asked here, too
         self.subs, self.options, self.sets, self.operands = [], [], {}, ""
         usage = re.search(r"^Usage: %s(?: \[OPTION\]\.\.\.)? ?(.*)$" % re.escape(" ".join(path)), page, re.M)
         if usage and "Options:" in page:

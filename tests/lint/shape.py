@@ -18,11 +18,11 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
     "common/lab", "common/expr", "common/http", "agent/forward", "agent/inventory", "agent/control", "agent/own", "agent/record",
     "agent/clr", "agent/etl"))
 NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
-    "agent/clr", "agent/etl", "collector/lab", "common/expr", "common/http", "common/lab", "console"))
+    "agent/clr", "agent/control", "agent/etl", "collector/lab", "common/expr", "common/http", "common/lab", "console"))
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
-    "product lines": (161250, 118000), # the console: hosts by ids, what they used last, images of users, doctor: 170; events of providers on the wire: 800; runs, marked and asked for: 1,000; 147,500 until the rest of the layouts, .NET, metrics of events and a first run on Windows
+    "product lines": (161350, 118000), # the console: hosts by ids, what they used last, images of users, doctor: 170; events of providers on the wire: 800; runs, marked and asked for: 1,000; 147,500 until the rest of the layouts, .NET, metrics of events and a first run on Windows
     "test lines": (121200, 95000), # and 600 for fuzz targets of packets, stacks and symbols, and their benchmark
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (57.0, 40),

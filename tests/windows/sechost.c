@@ -286,17 +286,16 @@ static void begin(void)
 
 /* ---- binding ---- */
 
-/* Where the script is, in the agent; Wine's own programs may inherit the variable. */
+/* Where the script is, in our programs; Wine's own may inherit the variable. */
 static const char *script_path(void)
 {
-    static const WCHAR agent[] = L"\\procfleet-agent.exe";
     WCHAR program[PATH_BYTES];
-    size_t n = GetModuleFileNameW(NULL, program, PATH_BYTES), tail = COUNT_OF(agent) - 1;
+    DWORD n = GetModuleFileNameW(NULL, program, PATH_BYTES);
+    const WCHAR *name = n && n < PATH_BYTES ? wcsrchr(program, L'\\') : NULL;
+    bool ours = name && (wcscmp(name, L"\\procfleet-agent.exe") == 0 ||
+                         wcscmp(name, L"\\procfleet-etl.exe") == 0);
 
-    if (n < tail || n == PATH_BYTES || wcscmp(program + n - tail, agent) != 0) {
-        return NULL;
-    }
-    return getenv("PROCFLEET_ETW_SCRIPT");
+    return ours ? getenv("PROCFLEET_ETW_SCRIPT") : NULL;
 }
 
 static void bind_wine(void)
@@ -383,7 +382,10 @@ ULONG WINAPI sechost_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE_PROPE
 ULONG WINAPI sechost_enable(TRACEHANDLE h, const GUID *guid, ULONG code, UCHAR level, ULONGLONG any,
                             ULONGLONG all, ULONG timeout, ENABLE_TRACE_PARAMETERS *p)
 {
-    return bound()->enable(h, guid, code, level, any, all, timeout, p);
+    ULONG result = bound()->enable(h, guid, code, level, any, all, timeout, p);
+
+    note(code == EVENT_CONTROL_CODE_DISABLE_PROVIDER ? "disable" : "enable", "-", result);
+    return result;
 }
 
 ULONG WINAPI sechost_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n)

@@ -1,0 +1,13 @@
+/* 'procfleet-agent session', which the program beside it does: tables and lists need not be in a
+ * service. Threads: the main one. */
+#ifndef PROCFLEET_AGENT_CONTROL_SESSION_CMD_H
+#define PROCFLEET_AGENT_CONTROL_SESSION_CMD_H
+
+#include "common/conf/opt.h"
+
+#define SESSION_CMD_PROGRAM "procfleet-etl"
+
+extern const struct opt_command session_cmd_opts;
+int session_cmd(int argc, char **argv); /* behind its name; returns the exit code */
+
+#endif
