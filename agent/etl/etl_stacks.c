@@ -104,6 +104,11 @@ struct etl_stacks {
     struct map by_tid;
 
     uint64_t seed, no_room, weight;
+    struct { /* --diff: the other recording */
+        struct etl_stack_tree tree;
+        uint64_t *self, *total, weight;
+        size_t n; /* names */
+    } base;
     int64_t start_ns, span_ns;
     struct etl_fields fields;
 };
@@ -480,7 +485,7 @@ static enum err recording_begin(struct etl_stacks *s)
     s->n_waits = 0;
     map_clear(&s->by_tid);
     etl_range_begin(&s->range);
-    e = etl_stack_names_create(&s->names, s->seed);
+    e = s->names ? ERR_OK : etl_stack_names_create(&s->names, s->seed); /* or those of --diff */
     e = e ? e : etl_stack_tree_init(&s->tree, s->seed);
     e = e ? e : etl_images_create(&s->images);
     return e ? e : etl_methods_create(&s->methods);
@@ -552,7 +557,20 @@ static enum err recording_read(struct etl_stacks *s, size_t part, bool *read)
 
 /* -- printing -- */
 
-enum { FILE_NAME, FRAME, SELF, SELF_SHARE, TOTAL, TOTAL_SHARE, COLUMNS };
+enum {
+    FILE_NAME,
+    FRAME,
+    SELF,
+    SELF_SHARE,
+    TOTAL,
+    TOTAL_SHARE,
+    SELF_BEFORE,
+    SELF_GROWTH,
+    TOTAL_BEFORE,
+    TOTAL_GROWTH,
+    COLUMNS
+};
+#define COLUMNS_ALONE SELF_BEFORE
 
 static struct table_column columns_of(enum table_unit unit, size_t i)
 {
@@ -563,13 +581,18 @@ static struct table_column columns_of(enum table_unit unit, size_t i)
         [SELF_SHARE] = {"self_share", "SELF%", TABLE_PERMILLE},
         [TOTAL] = {"total", "TOTAL", unit},
         [TOTAL_SHARE] = {"total_share", "TOTAL%", TABLE_PERMILLE},
+        [SELF_BEFORE] = {"self_before", "SELF_BEFORE", unit},
+        [SELF_GROWTH] = {"self_growth", "SELF%+", TABLE_PERMILLE},
+        [TOTAL_BEFORE] = {"total_before", "TOTAL_BEFORE", unit},
+        [TOTAL_GROWTH] = {"total_growth", "TOTAL%+", TABLE_PERMILLE},
     };
 
     return all[i];
 }
 
 struct row {
-    uint64_t self, total;
+    uint64_t self, total, self_before, total_before;
+    int64_t self_growth, total_growth; /* of the share, permille */
     uint32_t name;
 };
 
@@ -584,6 +607,16 @@ static int by_self(const void *pa, const void *pb)
         return a->total > b->total ? -1 : 1;
     }
     return (a->name > b->name) - (a->name < b->name);
+}
+
+/* With --diff: what grew most or went away. */
+static int by_growth(const void *pa, const void *pb)
+{
+    const struct row *a = pa, *b = pb;
+    int64_t of_a = a->self_growth < 0 ? -a->self_growth : a->self_growth;
+    int64_t of_b = b->self_growth < 0 ? -b->self_growth : b->self_growth;
+
+    return of_a != of_b ? (of_a > of_b ? -1 : 1) : by_self(pa, pb);
 }
 
 static int64_t permille(uint64_t part, uint64_t whole)
@@ -603,6 +636,10 @@ static enum err put_row(struct etl_stacks *s, struct table *sheet, const char *f
     cells[SELF_SHARE] = table_number(true, permille(r->self, s->weight));
     cells[TOTAL] = table_count(r->total);
     cells[TOTAL_SHARE] = table_number(true, permille(r->total, s->weight));
+    cells[SELF_BEFORE] = table_count(r->self_before);
+    cells[SELF_GROWTH] = table_number(true, r->self_growth);
+    cells[TOTAL_BEFORE] = table_count(r->total_before);
+    cells[TOTAL_GROWTH] = table_number(true, r->total_growth);
     return table_row(sheet, cells);
 }
 
@@ -620,12 +657,20 @@ static enum err put_rows(struct etl_stacks *s, struct table *sheet, const char *
     e = self && total && rows ? etl_stack_out_sums(&s->tree, self, total) : ERR_NOMEM;
 
     for (size_t i = 0; i < names && !e; i++) {
-        if (total[i]) {
-            rows[n++] = (struct row){self[i], total[i], (uint32_t)i};
+        struct row r = {.self = self[i], .total = total[i], .name = (uint32_t)i};
+
+        if (i < s->base.n) {
+            r.self_before = s->base.self[i];
+            r.total_before = s->base.total[i];
+        }
+        r.self_growth = permille(r.self, s->weight) - permille(r.self_before, s->base.weight);
+        r.total_growth = permille(r.total, s->weight) - permille(r.total_before, s->base.weight);
+        if (r.total || r.total_before) {
+            rows[n++] = r;
         }
     }
     if (n) {
-        qsort(rows, n, sizeof *rows, by_self);
+        qsort(rows, n, sizeof *rows, s->base.n ? by_growth : by_self);
     }
     for (size_t i = 0; i < n && i < s->limit && !e && etl_job_out_ok(s->job); i++) {
         e = put_row(s, sheet, file, &rows[i]);
@@ -685,6 +730,9 @@ static enum err put_other(struct etl_stacks *s, const char *file)
                                 .span_ns = s->span_ns};
 
     out.names = etl_stack_names_all(s->names, &out.n_names);
+    if (s->base.n) {
+        return etl_stack_out_difference(&out, &s->tree, &s->base.tree);
+    }
     switch (s->job->other) {
     case FORMAT_SPEEDSCOPE:
         return etl_stack_out_speedscope(&out);
@@ -711,6 +759,57 @@ static enum err stacks_part(struct etl_job *job, size_t part, struct table *shee
     }
     recording_end(s);
     return e;
+}
+
+/* -- the other recording -- */
+
+static enum err base_sums(struct etl_stacks *s)
+{
+    (void)etl_stack_names_all(s->names, &s->base.n);
+    s->base.self = mem_array(s->base.n, sizeof *s->base.self);
+    s->base.total = mem_array(s->base.n, sizeof *s->base.total);
+    s->base.weight = s->weight;
+    return s->base.self && s->base.total ? etl_stack_out_sums(&s->tree, s->base.self, s->base.total)
+                                         : ERR_NOMEM;
+}
+
+/* Its tree and sums are kept, and its names go on. */
+static enum err base_read(struct etl_stacks *s, const char *path)
+{
+    struct etl_job *job = s->job;
+    const char *const *files = job->files;
+    size_t n = job->n_files;
+    bool merge = job->merge, read;
+    enum err e;
+
+    job->files = &path;
+    job->n_files = 1;
+    job->merge = false;
+    e = recording_read(s, 0, &read);
+    job->files = files;
+    job->n_files = n;
+    job->merge = merge;
+    if (!e && read) {
+        e = base_sums(s);
+        s->base.tree = s->tree;
+        memset(&s->tree, 0, sizeof s->tree);
+    }
+    etl_stack_join_destroy(s->join);
+    etl_images_destroy(s->images);
+    etl_methods_destroy(s->methods);
+    etl_stack_tree_fini(&s->tree);
+    s->join = NULL;
+    s->images = NULL;
+    s->methods = NULL;
+    return e;
+}
+
+static void base_free(struct etl_stacks *s)
+{
+    etl_stack_tree_fini(&s->base.tree);
+    mem_free(s->base.self);
+    mem_free(s->base.total);
+    etl_stack_names_destroy(s->names);
 }
 
 /* -- the command -- */
@@ -764,17 +863,28 @@ static enum err open_output(struct etl_job *job, struct errmsg *why)
 
 static enum err run_all(struct etl_stacks *s, struct errmsg *why)
 {
-    static const char *const yields[] = {"FILE", "SELF%", "TOTAL%", NULL};
+    static const char *const yields[] = {"FILE",  "TOTAL_BEFORE", "SELF_BEFORE",
+                                         "SELF%", "TOTAL%",       NULL};
     struct etl_job *job = s->job;
     enum table_unit unit = s->of == OF_SWITCH                         ? TABLE_NS
                            : s->of == OF_ALLOC || s->of == OF_VIRTUAL ? TABLE_BYTES
                                                                       : TABLE_COUNT;
     struct table_column columns[COLUMNS];
-    const struct etl_job_list list = {columns, COLUMNS, yields, "the stacks", stacks_part, s};
+    const char *diff = opt_value(job->args, "diff");
+    const struct etl_job_list list = {
+        columns, diff ? COLUMNS : COLUMNS_ALONE, yields, "the stacks", stacks_part, s};
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < COLUMNS; i++) {
         columns[i] = columns_of(unit, i);
+    }
+    if (diff && (etl_job_parts(job) > 1 || job->other > FORMAT_FOLDED)) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--diff compares two recordings, as rows or --format folded");
+    }
+    e = diff ? base_read(s, diff) : ERR_OK;
+    if (e || (diff && !s->base.n)) {
+        return e; /* why is printed */
     }
     if (!job->other) {
         return etl_job_rows(job, &list, why);
@@ -808,6 +918,7 @@ static enum err stacks_run(struct etl_job *job, struct errmsg *why)
     e = e ? e : etl_job_number(job, "limit", table ? SHOWN : UINT64_MAX, &s->limit, why);
     e = e ? e : open_output(job, why);
     e = e ? e : run_all(s, why);
+    base_free(s);
     map_fini(&s->by_tid);
     mem_free(s->waits);
     mem_free(s->places);
@@ -821,6 +932,7 @@ static const struct opt opts[] = {
      false},
     {"symbols", 0, "DIR", "directory of symbols (PDB), flat or a symbol store; may be repeated",
      true},
+    {"diff", 0, "FILE", "compares with this recording: what grew, in percent of all", false},
     {"modules", 0, NULL, "modules alone, without functions and offsets", false},
     {"limit", 'n', "N", "at most so many rows; default 40 in tables", false},
     {"output", 'o', "FILE", "where to; default standard output", false},

@@ -128,7 +128,28 @@ def login(b, door):
     b.wait("the fleet", "document.body.innerText.includes('db-1')")
     quiet(b)
     check("the ticket is gone from the address", b.js("return location.hash"), "#/")
+    check("and is not taken for a view", b.js("return document.querySelector('#unread').checkVisibility()"), False)
     ensure("both hosts are there", "web-1" in b.text("main") and "db-1" in b.text("main"))
+
+
+def rows_of_the_fleet(b):
+    """What fills a row is asked of rows in sight by their ids, of all only where the order needs that."""
+    asked = "performance.getEntriesByType('resource').map((e) => decodeURIComponent(e.name)).filter((n) => /v1.(pulse|coverage)/.test(n))"
+    b.wait("heat and coverage in each row", "[...document.querySelectorAll('main tbody tr[role=row]')].filter((tr) => "
+                                            "tr.querySelector('canvas.strip') && /\\d %/.test(tr.innerText)).length === 2")
+    names = b.js("return " + asked)
+    ensure("of rows in sight alone", names and all("ids=" in n for n in names), names)
+    ensure("what hosts used last is with them", b.js("return [...document.querySelectorAll('main tbody tr[role=row]')].every("
+                                                     "(tr) => /B$/.test(tr.children[6].innerText))"), b.text("main"))
+    ensure("the footer tells of all hosts", "coverage" in b.text("#foot"), b.text("#foot"))
+    for sort, path in (("CHANGE", "pulse"), ("COVER", "coverage")):
+        b.js("[...document.querySelectorAll('main th button')].find((e) => e.textContent.startsWith(arguments[0])).click()", sort)
+        b.wait("all hosts to be asked for the order by " + sort, asked + ".some((n) => n.includes('%s') && !n.includes('ids='))" % path)
+    quiet(b)
+    go(b, "#/?group=prefix")
+    b.wait("a row for hosts of a prefix, with their heat", "[...document.querySelectorAll('main tbody tr[role=row]')].some((tr) => "
+                                                           "tr.innerText.startsWith('web-*') && tr.querySelector('canvas.strip'))")
+    go(b, "#/")
 
 
 def every_view_by_keys(b):
@@ -235,7 +256,10 @@ def tabs(b, fleet):
         time.sleep(0.5)
         quiet(b)  # its first answers
         time.sleep(1.5)
-        asked = during(fleet, 5) and during(fleet, 5)  # what was under way is counted when it ends
+        for _ in range(4):  # what was under way is counted when it ends; a tab that asks asks in each of them
+            asked = during(fleet, 5)
+            if not asked:
+                break
         check("a hidden tab asks nothing: " + fragment, asked, {})
     b.driver.set_window_rect(width=1440, height=900)
     b.wait("the page to be seen again", "!document.hidden")
@@ -373,6 +397,8 @@ def compared(b):
     b.shot("compared")
     ensure("both sides say what arrived", b.text(".sides").count("coverage") == 2, b.text(".sides"))
     ensure("both are in the link", "a=db-1" in b.js("return location.hash") and "b=web-1" in b.js("return location.hash"))
+    go(b, b.js("return location.hash") + "&group=image-user")
+    b.wait("an image by each of its users", "[...document.querySelectorAll('main tbody tr[role=row]')].some((tr) => /^[^\\t,]+, [^\\t]/.test(tr.innerText))")
     check("comparing: nothing forbidden was tried", b.misdeeds(), [])
 
 
@@ -445,6 +471,7 @@ def main():
             b = Browser(fleet.path("browser"))
             b.origin = door.origin
             login(b, door)
+            rows_of_the_fleet(b)
             every_view_by_keys(b)
             dialogs(b)
             still(b)

@@ -40,7 +40,7 @@ def slope(points):
 def live(b):
     """Five plots and a table, asked anew every two seconds."""
     go(b, "#/h/db-1?t=-1m&live=2s")
-    time.sleep(min(20, SECONDS / 3))  # until what is compiled and kept is there
+    time.sleep(max(min(20, SECONDS / 3), SECONDS / 10))  # until what is compiled and kept is there
     b.cdp("HeapProfiler.enable")
     began, points, nodes = time.monotonic(), [], []
     while time.monotonic() - began < SECONDS:
@@ -50,7 +50,7 @@ def live(b):
         time.sleep(max(2, SECONDS / 60))
     grown = points[-1][1] - points[0][1]
     hourly = slope(points)
-    print("live %.0f s: heap %.2f to %.2f MB, most %.2f MB, slope %.2f MB/h, nodes %d to %d" % (
+    print("live %.0f s: heap %.2f to %.2f MB, most %.2f MB (goal 60), slope %.2f MB/h (goal 1 in half an hour), nodes %d to %d" % (
         SECONDS, points[0][1] / MB, points[-1][1] / MB, max(p[1] for p in points) / MB, hourly / MB, nodes[0], nodes[-1]))
     ensure("the heap is small", max(p[1] for p in points) <= MOST, points)
     if SECONDS >= 1200:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 
+import etl_wevt_file
 from fleet import BIN, ROOT, check, corpus, ensure
 
 ETL = os.path.join(BIN, "procfleet-etl")
@@ -167,6 +168,23 @@ def raw_records():
     print("raw records in the public corpus: %d" % raw)
 
 
+def programs():
+    """The same manifests, compiled into programs."""
+    with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
+        for name, xml in (("tx-HTTP_Server.man", "HTTP_Server.man"), ("tx-KernelNetwork", "win7-Microsoft-Windows-Kernel-Network.xml"),
+                          ("tx-winrm", "win7-Microsoft-Windows-WinRM.xml")):
+            etl_wevt_file.write(os.path.join(room, name + ".DLL"), os.path.join(MANIFESTS, xml))
+            against(os.path.join(EXPECTED, "manifest-%s.json" % name), "--manifests", room)
+            run = subprocess.run([ETL, "providers", recording(name.removesuffix(".man")), "--manifests", room, "--format", "json"],
+                                 capture_output=True, text=True, timeout=60, check=True)
+            ensure("%s: by the program" % name, any(r.get("schema") == "manifest" and not r["provider"].startswith("dd5") for r in json.loads(run.stdout)), run.stdout[:300])
+        path = os.path.join(room, "cut.sys")
+        with open(os.path.join(room, "tx-winrm.DLL"), "rb") as f, open(path, "wb") as to:
+            to.write(f.read()[:2000])
+        r = subprocess.run([ETL, "events", recording("tx-winrm"), "--manifests", path], capture_output=True, text=True, timeout=60, check=False)
+        ensure("a program without a manifest is refused", r.returncode in (1, 2) and "no instrumentation manifest" in r.stderr, r)
+
+
 def usage():
     with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
         path = recording("tx-winrm")
@@ -199,6 +217,7 @@ def main():
         ensure("%s: fields that are equal" % name, n >= least, n)
         print("%s: %d fields equal to TraceEvent's" % (name, n))
     raw_records()
+    programs()
     usage()
 
 

@@ -180,6 +180,24 @@ def other_events(room):
     check("how long a thread had waited", folded(path, "--event", "switch"), {(a, outer): 2000000})
 
 
+def differences(room, before):
+    base, other = 0x400000, 0x7000
+    path = made.write(os.path.join(room, "now.etl"), [
+        kernel_image(0), made.process(0, 3, 700, 4, "app.exe"), made.thread(0, 3, 700, 11), made.image(0, 700, other, 0x1000, "D:\\app.exe", opcode=3)] +
+        [r for i in range(1, 4) for r in (made.sample(i, 11, other + 5), made.stack(i + 0.1, i, 700, 11, [other + 5, other + 2]))])
+    one, two = folded(before), folded(path)
+    lines = {tuple(k.split(";")): (int(a), int(b)) for k, a, b in
+             (line.rsplit(" ", 2) for line in run(path, "--diff", before, "--format", "folded").splitlines())}
+    check("two recordings, stack by stack", lines, {k: (one[k], two[k]) for k in one | two})
+    rows = {r["frame"]: r for r in json.loads(run(path, "--diff", before, "--format", "json"))}
+    r = rows["app.exe+0x5"]
+    check("what grew", [r[k] for k in ("self", "self_before", "self_growth", "total")], [3, 1, 92.3, 3])
+    check("what went away", [rows["app.exe+0x1"].get(k) for k in ("self", "self_before", "self_growth")], [0, 2, -15.4])
+    check("compared with itself", {r["self_growth"] for r in json.loads(run(path, "--diff", path, "--format", "json"))}, {0})
+    ensure("formats without a before", subprocess.run([ETL, "stacks", path, "--diff", path, "--format", "html"], capture_output=True, timeout=60,
+                                                      check=False).returncode == 2, base)
+
+
 def symbols(room):
     for name, base in (("crash", 0x10000), ("WriteArgument", 0x20000)):
         with open(corpus("expected/pdb-%s.json" % name), encoding="utf-8") as f:
@@ -314,7 +332,9 @@ def prefixes(stacks):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        formats(joins(scratch), scratch)
+        joined = joins(scratch)
+        formats(joined, scratch)
+        differences(scratch, joined)
         other_events(scratch)
         symbols(scratch)
         real("net.4.5.2.x64")

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/etl/schema/etl_known.h"
+#include "agent/etl/schema/etl_wevt.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
@@ -115,6 +117,62 @@ static enum err events_stopped(void *ctx)
     return r->ms->manifest.bad;
 }
 
+/* Whether the name ends with one of these, in whichever case. */
+static bool ends_with(const char *name, const char *const *ends, size_t n)
+{
+    size_t size = strlen(name);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = strlen(ends[i]), same = 0;
+
+        while (same < k && size > k) {
+            char c = name[size - k + same];
+
+            if ((c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) != ends[i][same]) {
+                break;
+            }
+            same++;
+        }
+        if (same == k && size > k) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A program, in which the manifest is a resource. */
+static bool is_program_name(const char *name)
+{
+    static const char *const ends[] = {".dll", ".exe", ".sys", ".mui"};
+
+    return ends_with(name, ends, sizeof ends / sizeof *ends);
+}
+
+static bool program_read(void *ctx, uint64_t offset, void *p, size_t n)
+{
+    const struct reading *r = ctx;
+
+    return offset <= INT64_MAX && fseeko(r->file, (off_t)offset, SEEK_SET) == 0 &&
+           fread(p, 1, n, r->file) == n;
+}
+
+static enum err read_program(struct reading *r, const struct etw_manifest_sink *to)
+{
+    const struct etl_wevt_input input = {program_read, r};
+    const struct etl_wevt_sink sink = {
+        .ctx = r, .begin = to->begin, .end = to->end, .stopped = to->stopped};
+    uint8_t *resource;
+    size_t n;
+    enum err e = etl_wevt_resource(&input, &resource, &n);
+
+    if (e) {
+        return e == ERR_NOTFOUND ? ERR_CORRUPT : e; /* no manifest */
+    }
+    e = etl_wevt_elements(resource, n, &sink);
+    mem_free(resource);
+    return e;
+}
+
 static enum err read_file(struct reading *r, bool events)
 {
     const struct etw_manifest_sink sink = {.ctx = r,
@@ -128,7 +186,8 @@ static enum err read_file(struct reading *r, bool events)
     if (!r->file) {
         return ERR_IO;
     }
-    e = etw_manifest_stream(&sink);
+    e = is_program_name(r->ms->files[r->number]) ? read_program(r, &sink)
+                                                 : etw_manifest_stream(&sink);
     (void)fclose(r->file);
     return e;
 }
@@ -164,16 +223,8 @@ static enum err add_file(struct etl_manifests *ms, const char *path)
 static bool is_manifest_name(const char *name)
 {
     static const char *const ends[] = {".man", ".xml", ".manifest"};
-    size_t n = strlen(name);
 
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t m = strlen(ends[i]);
-
-        if (n > m && strcmp(name + n - m, ends[i]) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return ends_with(name, ends, sizeof ends / sizeof *ends) || is_program_name(name);
 }
 
 struct listing {
@@ -240,6 +291,9 @@ enum err etl_manifests_put(struct etl_manifests *ms, struct schema *s, const uin
     ms->manifest.origin = SCHEMA_FROM_FILE;
     e = read_file(&r, true);
     if (!e) {
+        if (!ms->manifest.provider.n) {
+            ms->manifest.provider = etl_known_name(guid); /* programs do not have it */
+        }
         e = etw_manifest_finish(&ms->manifest, guid, s, &events);
     }
     ms->counts.damaged += e == ERR_CORRUPT;

@@ -1,4 +1,5 @@
-/* Manifests that were given: files, and directories of them (.man, .xml, .manifest). At first only
+/* Manifests that were given: files, and directories of them (.man, .xml,
+ * .manifest, and programs with the resource WEVT_TEMPLATE: .dll, .exe, .sys, .mui). At first only
  * the GUIDs of their providers are read; a manifest is read as a whole when a recording holds
  * one of its providers.
  * Bounds:  ETL_MANIFESTS_FILES files, ETL_MANIFESTS_PROVIDERS providers, ETW_MANIFEST_FILE_MAX

@@ -58,23 +58,52 @@ static void put_folded(FILE *to, struct str name)
     }
 }
 
-void etl_stack_out_folded(const struct etl_stack_out *o)
+static bool put_path(const struct etl_stack_out *o, const struct etl_stack_tree *t, uint32_t node)
 {
     uint32_t path[DEPTH_MAX];
+    size_t n = path_of(t, node, path);
 
-    for (uint32_t i = 1; i < o->tree->n; i++) {
-        size_t n = o->tree->nodes[i].weight ? path_of(o->tree, i, path) : 0;
-
-        for (size_t k = 0; k < n; k++) {
-            if (k) {
-                fputc(';', o->to);
-            }
-            put_folded(o->to, o->names[path[k]]);
+    for (size_t k = 0; k < n; k++) {
+        if (k) {
+            fputc(';', o->to);
         }
-        if (n) {
+        put_folded(o->to, o->names[path[k]]);
+    }
+    return n > 0;
+}
+
+void etl_stack_out_folded(const struct etl_stack_out *o)
+{
+    for (uint32_t i = 1; i < o->tree->n; i++) {
+        if (o->tree->nodes[i].weight && put_path(o, o->tree, i)) {
             fprintf(o->to, " %llu\n", (unsigned long long)o->tree->nodes[i].weight);
         }
     }
+}
+
+enum err etl_stack_out_difference(const struct etl_stack_out *o, struct etl_stack_tree *now,
+                                  const struct etl_stack_tree *before)
+{
+    size_t room = now->n + before->n;
+    uint32_t *place = mem_array(before->n, sizeof *place);
+    uint64_t *weights = mem_array(room, sizeof *weights);
+    enum err e = place && weights ? ERR_OK : ERR_NOMEM;
+
+    for (uint32_t i = 1; i < before->n && !e; i++) {
+        const struct etl_stack_node *from = &before->nodes[i];
+
+        place[i] = etl_stack_tree_child(now, place[from->parent], from->frame);
+        weights[place[i]] += from->weight;
+    }
+    for (uint32_t i = 1; i < now->n && !e; i++) {
+        if ((now->nodes[i].weight || weights[i]) && put_path(o, now, i)) {
+            fprintf(o->to, " %llu %llu\n", (unsigned long long)weights[i],
+                    (unsigned long long)now->nodes[i].weight);
+        }
+    }
+    mem_free(place);
+    mem_free(weights);
+    return e;
 }
 
 /* -- speedscope -- */

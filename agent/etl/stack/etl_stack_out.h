@@ -23,6 +23,11 @@ struct etl_stack_out {
 
 /* `process;caller;callee weight`, a line for each node that has a weight of its own. */
 void etl_stack_out_folded(const struct etl_stack_out *o);
+/* `process;caller;callee before now`, as difffolded.pl makes it: `before` is another tree with the
+ * same numbers of names. The tree takes in the nodes of `before`. Errors: ERR_NOMEM */
+NODISCARD enum err etl_stack_out_difference(const struct etl_stack_out *o,
+                                            struct etl_stack_tree *now,
+                                            const struct etl_stack_tree *before);
 /* Errors: ERR_NOMEM */
 NODISCARD enum err etl_stack_out_speedscope(const struct etl_stack_out *o);
 NODISCARD enum err etl_stack_out_pprof(const struct etl_stack_out *o);

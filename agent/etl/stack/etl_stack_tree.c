@@ -141,7 +141,7 @@ uint32_t etl_stack_tree_child(struct etl_stack_tree *t, uint32_t parent, uint32_
 {
     uint32_t node;
 
-    assert(parent < t->n && frame < t->n_frames);
+    assert(parent < t->n);
     node = node_find(t, parent, frame);
     if (node) {
         return node;
@@ -184,6 +184,7 @@ enum err etl_stack_tree_rename(struct etl_stack_tree *t, const uint32_t *names)
         etl_stack_tree_add(t, now[i], old.weight, old.count);
     }
     mem_free(now);
+    t->more = names[t->more];
     t->n_frames = 0;
     return ERR_OK;
 }

@@ -61,7 +61,9 @@ const encode = (s) =>
         .replace(/%20/g, '+');
 
 export function parse(fragment) {
-    const [path, query = ''] = (fragment || '').replace(/^#?\/?/, '').split(/\?(.*)/s);
+    /* A ticket is taken out of the address (api.js) and is no view. */
+    const address = (fragment || '').replace(/^#?\/?(ticket=[0-9a-f]*$)?/, '');
+    const [path, query = ''] = address.split(/\?(.*)/s);
     const [view, ...args] = path.split('/').map(decode);
     const known = VIEWS.has(view);
     const state = { view: known ? view : '', args: known ? args.filter(Boolean) : [], ...DEFAULTS, unread: [] };

@@ -388,16 +388,16 @@ function open(root, app) {
 
     async function fill() {
         const host = app.state().host;
-        const of = turn;
         if (needs('change') && pulsed_ms < Date.now() - PULSE_MS) {
             pulsed_ms = Date.now();
             if (await pages('pulse', { host }, pulse)) filtered();
         }
-        if (needs('cover') && covered !== of) {
-            covered = of;
+        if (needs('cover') && covered !== turn) {
+            const of = (covered = turn);
             if (await pages('coverage', app.params(), (a) => arrived(a, of))) filtered();
         }
         for (;;) {
+            const of = turn; /* the next one may begin meanwhile */
             const { pulse: ids, cover } = wanted(t.sight());
             if (!ids.length && !cover.length) return;
             await Promise.all([

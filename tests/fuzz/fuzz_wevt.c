@@ -1,0 +1,73 @@
+/* Any bytes as a PE file with a compiled manifest; also as the resource alone. */
+#include "agent/etl/schema/etl_wevt.h"
+#include "common/base/mem.h"
+#include "tests/fuzz/touch.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+struct bytes {
+    const uint8_t *p;
+    size_t n;
+};
+
+static bool bytes_read(void *ctx, uint64_t offset, void *to, size_t n)
+{
+    const struct bytes *b = ctx;
+
+    if (offset > b->n || n > b->n - offset) {
+        return false;
+    }
+    memcpy(to, b->p + offset, n);
+    return true;
+}
+
+static void on_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    struct touch *t = ctx;
+
+    t->depth++;
+    touch_bytes(t, name, strlen(name));
+    for (; attributes[0]; attributes++) {
+        touch_bytes(t, attributes[0], strlen(attributes[0]));
+    }
+}
+
+static void on_end(void *ctx, const char *name)
+{
+    struct touch *t = ctx;
+
+    (void)name;
+    touch_must(--t->depth >= 0);
+}
+
+static enum err on_stopped(void *ctx)
+{
+    (void)ctx;
+    return ERR_OK;
+}
+
+static void try_elements(const uint8_t *p, size_t n)
+{
+    struct touch touch = {0};
+    const struct etl_wevt_sink sink = {&touch, on_begin, on_end, on_stopped};
+    uint8_t *copy = touch_copy(p, n);
+
+    err_ignore(etl_wevt_elements(copy, n, &sink));
+    touch_balanced(&touch);
+    free(copy);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+    struct bytes b = {p, n};
+    const struct etl_wevt_input input = {bytes_read, &b};
+    uint8_t *resource;
+    size_t size;
+
+    if (etl_wevt_resource(&input, &resource, &size) == ERR_OK) {
+        try_elements(resource, size);
+        mem_free(resource);
+    }
+    try_elements(p, n);
+    return 0;
+}
