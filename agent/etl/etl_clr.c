@@ -492,9 +492,16 @@ static void clr_on_fact(void *ctx, const struct event *ev)
     etl_clr_figures_fact(ctx, ev);
 }
 
-static enum err clr_part(struct etl_job *job, size_t part, struct table *sheet,
-                         enum etl_clr_list list, const uint32_t *pid)
+struct clr_asked {
+    enum etl_clr_list list;
+    const uint32_t *pid; /* NULL: of all */
+};
+
+static enum err clr_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
 {
+    const struct clr_asked *asked = ctx;
+    const uint32_t *pid = asked->pid;
+    enum etl_clr_list list = asked->list;
     struct etl_walk_conf conf = {.progress = true, .record = clr_on_record, .fact = clr_on_fact};
     const char *name = etl_job_part_name(job, part);
     struct etl_clr_figures *f;
@@ -539,12 +546,12 @@ static enum err clr_run(struct etl_job *job, struct errmsg *why)
 {
     static const char *const yields[] = {"FILE",     "START", "LIBRARY", "PATH", "STARVED",
                                          "PROMOTED", "LOCKS", "TYPE",    NULL};
-    struct table_column columns[CELLS_MAX];
-    enum etl_clr_list list;
-    struct table *sheet;
+    struct clr_asked asked = {.pid = NULL};
+    struct etl_job_list rows = {
+        .yields = yields, .what = "what .NET did", .part = clr_part, .ctx = &asked};
     uint32_t pid;
     bool by_pid;
-    enum err e = clr_list(&list, job, why);
+    enum err e = clr_list(&asked.list, job, why);
 
     if (!e) {
         e = etl_job_id(job, "pid", &by_pid, &pid, why);
@@ -552,17 +559,10 @@ static enum err clr_run(struct etl_job *job, struct errmsg *why)
     if (e) {
         return e;
     }
-    memcpy(columns, prints[list].columns, prints[list].n * sizeof *columns);
-    columns[0].title = etl_job_parts(job) > 1 ? columns[0].title : NULL;
-    e = etl_job_table(job, &sheet, job->format, columns, prints[list].n, yields);
-    if (!e) {
-        for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job);
-             i++) {
-            e = clr_part(job, i, sheet, list, by_pid ? &pid : NULL);
-        }
-        table_end(sheet);
-    }
-    return e ? errmsg_set(why, e, "cannot list what .NET did: %s", err_text(e)) : ERR_OK;
+    asked.pid = by_pid ? &pid : NULL;
+    rows.columns = prints[asked.list].columns;
+    rows.n = prints[asked.list].n;
+    return etl_job_rows(job, &rows, why);
 }
 
 static const struct opt opts[] = {{"what", 0, "LIST",
@@ -571,6 +571,7 @@ static const struct opt opts[] = {{"what", 0, "LIST",
                                    "events: records of .NET's providers by id and version",
                                    false},
                                   {"pid", 'p', "PID", "only of this process", false},
+                                  ETL_JOB_OPT_LIMIT,
                                   ETL_JOB_OPTS};
 
 static const struct opt_command clr_opts = {

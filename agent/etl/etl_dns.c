@@ -279,7 +279,7 @@ static enum err dns_run(struct etl_job *job, struct errmsg *why)
     return e;
 }
 
-static const struct opt opts[] = {ETL_RANGE_OPTS, ETL_JOB_OPTS};
+static const struct opt opts[] = {ETL_RANGE_OPTS, ETL_JOB_OPT_LIMIT, ETL_JOB_OPTS};
 
 static const struct opt_command dns_opts = {
     .program = ETL_JOB_PROGRAM,

@@ -1,7 +1,8 @@
 /* `etl http`: requests that HTTP.sys answered, by URL: how often, with which status, how long until
  * a program got them and until the answer was sent. A request is followed by its id: received (1),
  * parsed (2, by the object, joined on the thread that received it), delivered to a queue (3),
- * answered by a program (4, 8: status, and whose), sent (10 to 14), or served from the cache (16).
+ * answered by a program (4, 8: status, and whose), sent (10 to 14), or served from the cache by
+ * HTTP.sys itself (16, and 17 where the client has it already; version 0 by the object alone).
  * The time to deliver is 1 to 3, the time to answer 1 to the last of sending.
  * Bounds: REQUESTS_MAX open ones, URLS_MAX kinds of request, and TEXTS_MAX bytes of these;
  * over them they are counted. */
@@ -31,7 +32,9 @@ enum {
     ANSWERED,
     ANSWERED_FAST = 8,
     SENT_FIRST = 10,
-    SENT_LAST = 14
+    SENT_LAST = 14,
+    CACHED = 16,
+    CACHED_UNCHANGED
 };
 
 struct request {
@@ -206,6 +209,19 @@ static struct request *request_on_thread(struct etl_http *h, uint32_t tid)
     return NULL;
 }
 
+/* The latest that was parsed into that object. */
+static struct request *request_of_object(struct etl_http *h, uint64_t object)
+{
+    for (size_t back = 1; object && back <= 64 && back <= h->n_open; back++) {
+        struct request *q = &h->open[(h->n_open - back) % REQUESTS_MAX];
+
+        if (q->id && q->object == object) {
+            return q;
+        }
+    }
+    return NULL;
+}
+
 /* -- records -- */
 
 static void on_received(struct etl_http *h, const struct raw_event *raw, uint64_t id)
@@ -268,6 +284,9 @@ static void on_http(struct etl_http *h, const struct raw_event *raw)
         return;
     }
     q = raw->id == PARSED ? request_on_thread(h, raw->tid) : request_find(h, id);
+    if (!q && raw->id >= CACHED) {
+        q = request_of_object(h, etl_fields_uint(&h->fields, "RequestObj", 0));
+    }
     if (!q) {
         return;
     }
@@ -278,6 +297,9 @@ static void on_http(struct etl_http *h, const struct raw_event *raw)
         on_delivered(h, raw, q);
     } else if (raw->id == ANSWERED || raw->id == ANSWERED_FAST) {
         on_answered(h, raw, q);
+    } else if (raw->id >= CACHED) {
+        q->sent_ns = raw->wall_ns;
+        q->status = raw->id == CACHED ? 200 : 304;
     } else if (raw->id >= SENT_FIRST && raw->id <= SENT_LAST) {
         q->sent_ns = raw->wall_ns;
         q->status = q->status ? q->status : (uint16_t)etl_fields_uint(&h->fields, "HttpStatus", 0);
@@ -296,7 +318,8 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     }
     h->events++;
     if (r->raw->id <= ANSWERED || r->raw->id == ANSWERED_FAST ||
-        (r->raw->id >= SENT_FIRST && r->raw->id <= SENT_LAST)) {
+        (r->raw->id >= SENT_FIRST && r->raw->id <= SENT_LAST) || r->raw->id == CACHED ||
+        r->raw->id == CACHED_UNCHANGED) {
         on_http(h, r->raw);
     }
 }
@@ -481,6 +504,7 @@ static const struct opt opts[] = {
      false},
     {"pid", 'p', "PID", "only requests that this process answered", false},
     ETL_RANGE_OPT_TIMES,
+    ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};
 
 static const struct opt_command http_opts = {

@@ -224,15 +224,25 @@ enum err etl_job_rows(struct etl_job *job, const struct etl_job_list *list, stru
 {
     struct table_column columns[TABLE_COLUMNS];
     struct table *sheet;
-    enum err e;
+    uint64_t limit, more;
+    enum err e = etl_job_number(job, "limit", UINT64_MAX, &limit, why);
 
+    if (e) {
+        return e;
+    }
     memcpy(columns, list->columns, list->n * sizeof *columns);
     columns[0].title = etl_job_parts(job) > 1 ? columns[0].title : NULL;
     e = etl_job_table(job, &sheet, job->format, columns, list->n, list->yields);
     if (!e) {
         for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job);
              i++) {
+            (void)table_limit(sheet, limit);
             e = list->part(job, i, sheet, list->ctx);
+            more = table_limit(sheet, limit);
+            if (more) {
+                etl_job_note(sheet, etl_job_part_name(job, i), "%llu further rows (--limit)",
+                             (unsigned long long)more);
+            }
         }
         table_end(sheet);
     }

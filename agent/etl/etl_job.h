@@ -51,6 +51,12 @@ struct etl_command {
             false                                                                                \
     }
 
+/* Of a command whose answer are rows (etl_job_rows), those that matter first. */
+#define ETL_JOB_OPT_LIMIT                                                  \
+    {                                                                      \
+        "limit", 'n', "N", "at most so many rows of each recording", false \
+    }
+
 /* Fills the job from its arguments. Errors: ERR_USAGE */
 NODISCARD enum err etl_job_begin(struct etl_job *job, const struct opt_args *args,
                                  const struct etl_command *command, struct errmsg *why);
@@ -87,9 +93,10 @@ NODISCARD enum err etl_job_objects(struct etl_job *job, const char *what, unsign
                                                      struct jsonw *j),
                                    struct errmsg *why);
 
-/* A command whose answer are rows: `part` adds those of a recording, whose file name is the first
- * column. What it returns is an error of printing or of memory; what happens to a file is in the
- * job. Errors: those of `part`, ERR_NOMEM; `why` names `what` */
+/* A command whose answer are rows, as many as ETL_JOB_OPT_LIMIT says: `part` adds those of a
+ * recording, whose file name is the first column. What it returns is an error of printing or of
+ * memory; what happens to a file is in the job. Errors: those of `part`, ERR_NOMEM; `why` names
+ * `what` */
 struct etl_job_list {
     const struct table_column *columns;
     size_t n;

@@ -79,7 +79,7 @@ static enum err marks_run(struct etl_job *job, struct errmsg *why)
     return e ? e : etl_job_rows(job, &list, why);
 }
 
-static const struct opt opts[] = {ETL_RANGE_OPTS, ETL_JOB_OPTS};
+static const struct opt opts[] = {ETL_RANGE_OPTS, ETL_JOB_OPT_LIMIT, ETL_JOB_OPTS};
 
 static const struct opt_command marks_opts = {
     .program = ETL_JOB_PROGRAM,

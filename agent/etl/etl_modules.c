@@ -437,6 +437,7 @@ static const struct opt opts[] = {
      false},
     {"symbols", 0, "DIR", "a symbol store: name.pdb/GUIDAGE/name.pdb; may be repeated", true},
     ETL_RANGE_OPTS,
+    ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};
 
 static const struct opt_command modules_opts = {

@@ -303,6 +303,7 @@ static enum err providers_run(struct etl_job *job, struct errmsg *why)
 static const struct opt opts[] = {
     {"provider", 0, "NAME|GUID", "only of this provider or class; NAME may be a glob", false},
     ETL_RANGE_OPTS,
+    ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};
 
 static const struct opt_command providers_opts = {

@@ -11,7 +11,7 @@
 #include "agent/etl/symbol/etl_methods.h"
 
 #define ETL_STACK_NAMES_MAX  (ETL_STACK_FRAMES + 8192)
-#define ETL_STACK_NAMES_TEXT ((size_t)12 << 20)
+#define ETL_STACK_NAMES_TEXT ((size_t)8 << 20)
 
 struct etl_stack_names_how {
     struct etl_stack_tree *tree;

@@ -31,6 +31,9 @@
 #define PROCESSES    1024  /* likewise */
 #define THREADS      4096  /* likewise */
 #define GUIDS        64
+#define MEMORY       ((size_t)36 << 20) /* of images, methods and the tree */
+#define NODE_MEMORY  36                 /* bytes, with its share of tables */
+#define NODES_LEAST  65536
 #define SHOWN        40 /* rows of a table without --limit */
 #define STACK_EXT_32 5
 #define STACK_EXT_64 6
@@ -103,6 +106,8 @@ struct etl_stacks {
     size_t n_waits, cap_waits;
     struct map by_tid;
 
+    struct etl_stack_join_stats joined; /* of the recording that was read */
+    uint64_t images_full, methods_full;
     uint64_t seed, no_room, weight;
     struct { /* --diff: the other recording */
         struct etl_stack_tree tree;
@@ -495,7 +500,12 @@ static enum err join_begin(struct etl_stacks *s)
 {
     struct etl_stack_join_conf conf = {
         .tree = &s->tree, .frame = frame_of, .is_kernel = is_kernel, .ctx = s};
+    size_t used = etl_images_bytes(s->images) + etl_methods_bytes(s->methods);
+    size_t memory = opt_value(s->job->args, "diff") ? MEMORY / 2 : MEMORY; /* two trees */
+    size_t nodes = used < memory ? (memory - used) / NODE_MEMORY : 0;
 
+    nodes = nodes > NODES_LEAST ? nodes : NODES_LEAST;
+    s->tree.nodes_max = nodes < ETL_STACK_NODES ? nodes : ETL_STACK_NODES;
     s->no_stack = conf.no_stack = text_frame(s, "[no stack]");
     s->not_recorded = conf.not_recorded = text_frame(s, "[stack not recorded]");
     s->interrupt = text_frame(s, "[interrupt]");
@@ -552,7 +562,17 @@ static enum err recording_read(struct etl_stacks *s, size_t part, bool *read)
     etl_stack_join_end(s->join);
     etl_walk_close(s->walk);
     *read = true;
-    return name_all(s);
+    s->joined = *etl_stack_join_stats(s->join);
+    etl_stack_join_destroy(s->join);
+    s->join = NULL;
+    e = name_all(s);
+    s->images_full = etl_images_no_room(s->images);
+    s->methods_full = etl_methods_no_room(s->methods);
+    etl_images_destroy(s->images);
+    etl_methods_destroy(s->methods);
+    s->images = NULL;
+    s->methods = NULL;
+    return e;
 }
 
 /* -- printing -- */
@@ -696,7 +716,7 @@ static void say(struct table *sheet, const char *file, uint64_t n, const char *t
 
 static void put_notes(struct etl_stacks *s, struct table *sheet, const char *file)
 {
-    const struct etl_stack_join_stats *j = etl_stack_join_stats(s->join);
+    const struct etl_stack_join_stats *j = &s->joined;
     const struct etl_stack_names_stats *n = etl_stack_names_stats(s->names);
 
     if (sheet) {
@@ -708,8 +728,8 @@ static void put_notes(struct etl_stacks *s, struct table *sheet, const char *fil
     say(sheet, file, j->cut, "stacks are deeper than is shown");
     say(sheet, file, j->no_room, "halves of stacks had no room");
     say(sheet, file, s->tree.truncated, "paths had no room and end with (more)");
-    say(sheet, file, etl_images_no_room(s->images), "images had no room");
-    say(sheet, file, etl_methods_no_room(s->methods), "methods had no room");
+    say(sheet, file, s->images_full, "images had no room");
+    say(sheet, file, s->methods_full, "methods had no room");
     say(sheet, file, s->no_room + n->no_room, "names or threads had no room");
     if (opt_value(s->job->args, "symbols")) {
         say(sheet, file, n->named, "images are named by their symbols");

@@ -204,25 +204,19 @@ enum {
     COLUMNS,
 };
 
-static void set_columns(struct table_column columns[COLUMNS], bool file)
-{
-    static const struct table_column all[COLUMNS] = {
-        [FILE_NAME] = {"file", NULL, TABLE_TEXT},
-        [PID] = {"pid", "PID", TABLE_ID},
-        [TID] = {"tid", "TID", TABLE_ID},
-        [PROCESS] = {"process", "PROCESS", TABLE_TEXT},
-        [NAME] = {"name", "NAME", TABLE_TEXT},
-        [STARTED] = {"start_time", "START", TABLE_TIME},
-        [ENDED] = {"end_time", "END", TABLE_TIME},
-        [SAMPLES] = {"samples", "SAMPLES", TABLE_COUNT},
-        [INTERRUPTED] = {"samples_interrupt", NULL, TABLE_COUNT},
-        [SWITCHES] = {"switches_in", "SWITCHES", TABLE_COUNT},
-        [RUN] = {"run", "RUN", TABLE_NS},
-    };
-
-    memcpy(columns, all, sizeof all);
-    columns[FILE_NAME].title = file ? "FILE" : NULL;
-}
+static const struct table_column columns[COLUMNS] = {
+    [FILE_NAME] = {"file", "FILE", TABLE_TEXT},
+    [PID] = {"pid", "PID", TABLE_ID},
+    [TID] = {"tid", "TID", TABLE_ID},
+    [PROCESS] = {"process", "PROCESS", TABLE_TEXT},
+    [NAME] = {"name", "NAME", TABLE_TEXT},
+    [STARTED] = {"start_time", "START", TABLE_TIME},
+    [ENDED] = {"end_time", "END", TABLE_TIME},
+    [SAMPLES] = {"samples", "SAMPLES", TABLE_COUNT},
+    [INTERRUPTED] = {"samples_interrupt", NULL, TABLE_COUNT},
+    [SWITCHES] = {"switches_in", "SWITCHES", TABLE_COUNT},
+    [RUN] = {"run", "RUN", TABLE_NS},
+};
 
 /* Figures without any record of their kind are absent, not 0. */
 static enum err thread_put(struct table *sheet, const char *file, const struct etl_threads *all,
@@ -305,9 +299,9 @@ static void note_empty(struct table *sheet, const char *name, const struct etl_t
     table_note(sheet, str_make(text));
 }
 
-static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
-                          const uint32_t *pid)
+static enum err list_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
 {
+    const uint32_t *pid = ctx; /* NULL: of all */
     struct etl_threads *t;
     struct etl_walk_conf conf = {.progress = true, .record = on_record, .fact = on_fact};
     size_t shown = 0;
@@ -343,28 +337,17 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
 static enum err threads_run(struct etl_job *job, struct errmsg *why)
 {
     static const char *const yields[] = {"END", "START", "SAMPLES", "FILE", NULL};
-    struct table_column columns[COLUMNS];
-    struct table *sheet;
     uint32_t pid;
     bool by;
     enum err e = etl_job_id(job, "pid", &by, &pid, why);
+    const struct etl_job_list list = {columns,       COLUMNS,   yields,
+                                      "the threads", list_part, by ? &pid : NULL};
 
-    if (e) {
-        return e;
-    }
-    set_columns(columns, etl_job_parts(job) > 1);
-    e = etl_job_table(job, &sheet, job->format, columns, COLUMNS, yields);
-    if (!e) {
-        for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job);
-             i++) {
-            e = list_part(job, i, sheet, by ? &pid : NULL);
-        }
-        table_end(sheet);
-    }
-    return e ? errmsg_set(why, e, "cannot list the threads: %s", err_text(e)) : ERR_OK;
+    return e ? e : etl_job_rows(job, &list, why);
 }
 
-static const struct opt opts[] = {{"pid", 'p', "PID", "only of this process", false}, ETL_JOB_OPTS};
+static const struct opt opts[] = {
+    {"pid", 'p', "PID", "only of this process", false}, ETL_JOB_OPT_LIMIT, ETL_JOB_OPTS};
 
 static const struct opt_command threads_opts = {
     .program = ETL_JOB_PROGRAM,

@@ -252,6 +252,7 @@ static const struct opt opts[] = {
      false},
     {"pid", 'p', "PID", "only the processes that had this id", false},
     {"name", 0, "GLOB", "only processes whose image has this name", false},
+    ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};
 
 static const struct opt_command tree_opts = {

@@ -10,9 +10,25 @@
 
 #define LOOK_EVERY  8192 /* records, a power of two */
 #define PROGRESS_NS (200 * CLK_MS)
+#define GUESS_NS    (2 * CLK_S)
 #define GRACE_NS    (10 * CLK_S) /* late records of other CPUs are still a process' own */
 
 /* -- progress -- */
+
+/* What is left, from what it took until now; the first two seconds say little. */
+static void show_left(int64_t took_ns, double done)
+{
+    double left = done > 0 ? (double)took_ns / 1e9 * (1 - done) / done : 0;
+
+    if (took_ns < GUESS_NS || done < 0.01) {
+        return;
+    }
+    if (left < 90) {
+        fprintf(stderr, ", %.0f s left", left);
+    } else {
+        fprintf(stderr, ", %.0f min left", left / 60);
+    }
+}
 
 static void show_progress(struct etl_walk *w)
 {
@@ -27,8 +43,10 @@ static void show_progress(struct etl_walk *w)
     w->shown_mono_ns = now_ns;
     done = span_ns > 0 ? (double)clk_sub(w->reached_ns, a->first_wall_ns) / (double)span_ns : 1;
     done = done < 0 ? 0 : done > 1 ? 1 : done;
-    fprintf(stderr, "\r%3d %%  %llu events (%lld k/s)\033[K", (int)(done * 100),
+    fprintf(stderr, "\r%3d %%  %llu events (%lld k/s)", (int)(done * 100),
             (unsigned long long)w->records, (long long)w->records / (long long)ms);
+    show_left(now_ns - w->begun_mono_ns, done);
+    fputs("\033[K", stderr);
     fflush(stderr);
 }
 

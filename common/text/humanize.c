@@ -17,7 +17,9 @@ void humanize_ns(struct buf *out, int64_t ns)
     if (ns < CLK_MS) {
         buf_printf(out, "%dus", (int)(ns / CLK_US));
     } else if (s < 60) {
-        buf_printf(out, "%d.%03ds", (int)s, (int)(ns % CLK_S / CLK_MS));
+        int ms = (int)((ns + CLK_MS / 2) / CLK_MS);
+
+        buf_printf(out, "%d.%03ds", ms / 1000, ms % 1000);
     } else if (s < 3600) {
         buf_printf(out, "%dm%02ds", (int)(s / 60), (int)(s % 60));
     } else if (s < 86400) {

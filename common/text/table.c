@@ -29,7 +29,8 @@ struct table {
     size_t terminal_columns; /* 0 = the terminal is asked */
     const struct table_column *columns;
     size_t n;
-    size_t n_rows; /* printed or waiting */
+    size_t n_rows;          /* printed or waiting */
+    uint64_t room, refused; /* rows until the limit, and beyond it */
     /* table: rows wait until their widths are known */
     struct arena memory;
     const char **waiting; /* TABLE_ROWS × n texts */
@@ -79,6 +80,7 @@ enum err table_begin(struct table **out, FILE *to, enum table_format format, boo
     s->to = to;
     s->format = format == TABLE_AS_JSON && live ? TABLE_AS_JSONL : format;
     s->live = live;
+    s->room = UINT64_MAX;
     s->colours = to == stdout && style_wanted();
     s->terminal = to == stdout && os_is_terminal(1);
     s->columns = columns;
@@ -639,6 +641,11 @@ enum err table_row(struct table *s, const struct table_cell *cells)
 {
     enum err e = ERR_OK;
 
+    if (s->room == 0) {
+        s->refused++;
+        return ERR_OK;
+    }
+    s->room--;
     if (s->format == TABLE_AS_JSON || s->format == TABLE_AS_JSONL) {
         json_row(s, cells);
     } else if (s->format == TABLE_AS_TABLE) {
@@ -654,6 +661,15 @@ enum err table_row(struct table *s, const struct table_cell *cells)
         fflush(s->to);
     }
     return e;
+}
+
+uint64_t table_limit(struct table *s, uint64_t rows)
+{
+    uint64_t refused = s->refused;
+
+    s->room = rows;
+    s->refused = 0;
+    return refused;
 }
 
 void table_terminal(struct table *s, size_t columns)

@@ -82,6 +82,8 @@ void table_terminal(struct table *s, size_t columns);
  * the last column is cut.
  */
 void table_fit(struct table *s, const char *const *yields, bool wide);
+/* From here on at most so many rows are printed; returns how many more there were until now. */
+uint64_t table_limit(struct table *s, uint64_t rows);
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void table_note(struct table *s, struct str text);
 void table_end(struct table *s); /* prints what is left; NULL is allowed */

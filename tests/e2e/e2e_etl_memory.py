@@ -1,4 +1,5 @@
-"""A large trace is summarised exactly and in little memory: TRACE_BYTES of it (256 MiB), packed or not, at most 32 MB resident."""
+"""A large trace is summarised exactly and in little memory: TRACE_BYTES of it (256 MiB), packed or not, at most 32 MB resident; other
+questions take at most 64 MiB of memory, all of them for 4 GiB and more."""
 
 import json
 import os
@@ -14,6 +15,9 @@ from fleet import BIN, check, ensure, skip
 BYTES = int(os.environ.get("TRACE_BYTES", 256 << 20))
 COMPRESS = ["compress"] if os.environ.get("TRACE_COMPRESS") == "1" else []
 LIMIT = 32 * 10**6  # of resident memory, whatever the size of the trace
+ASKED = [["stacks"], ["stacks", "--event", "switch", "--format", "html"], ["pcap"]]
+ASKED_OF_LARGE = [["stacks", "--event", "ready"], ["clr"], ["tree"], ["files"], ["modules"], ["tcp"], ["http"], ["dns"], ["rpc"], ["providers"],
+                  ["marks"], ["threads"]]
 
 said = []
 
@@ -64,4 +68,11 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
     print("%d bytes, %d records in %.1f s (%.1f M/s, %.1f s of CPU), %.1f MB resident at most" % (
         size, truth["records"], took, truth["records"] / took / 1e6, usage.ru_utime + usage.ru_stime, peak / 1e6))
     ensure("resident memory stays below %d MB" % (LIMIT // 10**6), peak < LIMIT, peak)
+    for asked in ASKED + (ASKED_OF_LARGE if BYTES >= 1 << 32 else []):
+        with open(os.devnull, "wb") as nowhere:
+            child = subprocess.Popen([os.path.join(BIN, "procfleet-etl"), *asked, trace], stdout=nowhere, stderr=nowhere)
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = status
+        ensure("%s: %d KiB, at most 64 MiB; %.1f s" % (" ".join(asked), usage.ru_maxrss, usage.ru_utime + usage.ru_stime),
+               status == 0 and usage.ru_maxrss <= 65536, status)
 sys.exit(0)

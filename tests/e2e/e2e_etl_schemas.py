@@ -156,13 +156,16 @@ def clr(name):
 # ---- what is left ----
 
 def raw_records():
-    """Of the public corpus: records without names, and those of the CLR whose payload ends too early."""
+    """Of the public corpus: records without names, and those of the CLR whose payload ends too early. Others are not looked into."""
     raw = damaged = 0
     for path in sorted(glob.glob(os.path.join(PUBLIC, "*.etl")) + glob.glob(os.path.join(PUBLIC, "*.etl.xz"))):
-        for r in events(path):
-            if "payload" in r:
-                raw += not r.get("damaged")
-                damaged += bool(r.get("damaged")) and r["guid"] in CLR
+        text = subprocess.run([ETL, "events", "--format", "jsonl", path], stdout=subprocess.PIPE, check=True).stdout
+        for line in text.splitlines():
+            if b'"payload":' in line:
+                r = json.loads(line)
+                if "payload" in r:
+                    raw += not r.get("damaged")
+                    damaged += bool(r.get("damaged")) and r["guid"] in CLR
     ensure("at most %d records stay raw" % RAW_MAX, raw <= RAW_MAX, raw)
     check("no record of the CLR ends too early", damaged, 0)
     print("raw records in the public corpus: %d" % raw)

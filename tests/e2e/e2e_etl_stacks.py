@@ -326,6 +326,38 @@ def formats(path, room):
         print("skipped: chromium is not installed")
 
 
+def full(room):
+    """More than there is room for: nothing of the sum is lost, the memory has its bound."""
+    n, depth, at, parts, size = 8000, 60, 0x400000, [[made.process(0, 3, 100, 4, "app.exe"), made.thread(0, 3, 100, 11)]], 0
+    for i in range(n):
+        frames = range(at, at + 64 * depth, 64)
+        at += 64 * depth
+        ms = 1 + i / 50
+        parts[-1] += [made.sample(ms, 11, frames[0]), made.stack(ms + 0.001, ms, 100, 11, frames)]
+        size += 8 * depth + 100
+        if size > 900000:
+            parts.append([])
+            size = 0
+    path = made.write(os.path.join(room, "full.etl"), parts[0])
+    with open(path, "ab") as f:
+        for records in parts[1:]:
+            f.write(made.buffer(records, 0))
+    for form in ("folded", "html"):
+        out = os.path.join(room, "full.out")
+        with open(out, "wb") as to:
+            child = subprocess.Popen([ETL, "stacks", path, "--format", form], stdout=to, stderr=subprocess.PIPE, text=True)
+            said = child.stderr.read()
+            _, status, usage = os.wait4(child.pid, 0)
+            child.stderr.close()
+            child.returncode = status
+        if form == "folded":
+            with open(out, encoding="utf-8") as f:
+                check("nothing of the sum of a full tree is lost", sum(int(line.rsplit(" ", 1)[1]) for line in f), n)
+        ensure("a full tree is told", status == 0 and "paths had no room and end with (more)" in said, said)
+        if os.environ.get("PROCFLEET_SANITIZED") != "1":
+            ensure("in at most 64 MiB: %d KiB" % usage.ru_maxrss, usage.ru_maxrss <= 65536)
+
+
 def prefixes(stacks):
     return {k[:i] for k in stacks for i in range(1, len(k) + 1)}
 
@@ -337,5 +369,6 @@ if __name__ == "__main__":
         differences(scratch, joined)
         other_events(scratch)
         symbols(scratch)
+        full(scratch)
         real("net.4.5.2.x64")
         real("net.4.5.x86-win7")

@@ -14,8 +14,8 @@
 #include "agent/etl/stack/etl_stack_tree.h"
 
 #define ETL_STACK_WAITING 16384
-#define ETL_STACK_KEYS    65536
-#define ETL_STACK_HELD    131072
+#define ETL_STACK_KEYS    32768
+#define ETL_STACK_HELD    65536
 #define ETL_STACK_DEPTH   512 /* frames of a half; further ones are left out and counted */
 
 struct etl_stack_event {

@@ -64,6 +64,7 @@ enum err etl_stack_tree_init(struct etl_stack_tree *t, uint64_t seed)
 {
     memset(t, 0, sizeof *t);
     t->seed = seed;
+    t->nodes_max = ETL_STACK_NODES;
     t->node_bits = t->frame_bits = FIRST_BITS;
     t->node_heads = mem_zalloc(sizeof *t->node_heads << FIRST_BITS);
     t->frame_heads = mem_zalloc(sizeof *t->frame_heads << FIRST_BITS);
@@ -149,12 +150,13 @@ uint32_t etl_stack_tree_child(struct etl_stack_tree *t, uint32_t parent, uint32_
     if (t->nodes[parent].frame == t->more) {
         return parent; /* and all that follows */
     }
-    if (t->n < ETL_STACK_NODES && !VEC_ROOM(&t->nodes, &t->cap, t->n + 1, NODES_MAX)) {
+    if (t->n < t->nodes_max && !VEC_ROOM(&t->nodes, &t->cap, t->n + 1, NODES_MAX)) {
         return node_add(t, parent, frame);
     }
     t->truncated++;
     node = node_find(t, parent, t->more);
-    if (!node && !VEC_ROOM(&t->nodes, &t->cap, t->n + 1, NODES_MAX)) {
+    if (!node && t->n < t->nodes_max + t->nodes_max / 16 &&
+        !VEC_ROOM(&t->nodes, &t->cap, t->n + 1, NODES_MAX)) {
         node = node_add(t, parent, t->more);
     }
     return node ? node : parent;

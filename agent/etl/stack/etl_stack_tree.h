@@ -1,8 +1,8 @@
 /* Call stacks as a tree: a node is a frame under its caller, with what was counted there. Frames
  * are kept as places (an image and an offset, a method, an address, a text), each once; they get
  * their names at the end (etl_stack_tree_rename).
- * Bounds:  ETL_STACK_NODES nodes; a path that has no room goes on as one frame ETL_STACK_MORE of
- *          its last caller, and ETL_STACK_FRAMES frames; both are counted.
+ * Bounds:  nodes_max nodes, ETL_STACK_NODES at most, and ETL_STACK_FRAMES frames; a path without
+ *          room goes on as one frame `more` of its last caller, and is counted.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_ETL_STACK_ETL_STACK_TREE_H
 #define PROCFLEET_AGENT_ETL_STACK_ETL_STACK_TREE_H
@@ -13,8 +13,8 @@
 
 #include "common/base/err.h"
 
-#define ETL_STACK_NODES  ((size_t)1 << 19)
-#define ETL_STACK_FRAMES ((size_t)1 << 18)
+#define ETL_STACK_NODES  ((size_t)400000)
+#define ETL_STACK_FRAMES ((size_t)1 << 17)
 
 enum etl_stack_kind {
     ETL_STACK_TEXT,    /* value: whatever the user numbers */
@@ -46,6 +46,7 @@ struct etl_stack_tree {
     uint64_t seed;
     uint32_t more;      /* the frame of what had no room */
     uint64_t truncated; /* paths that had no room */
+    size_t nodes_max;   /* ETL_STACK_NODES, or less, set by the user before there are more */
 };
 
 /* Caller's storage. Errors: ERR_NOMEM */

@@ -201,7 +201,7 @@ void etl_images_done(struct etl_images *m)
         }
     }
     m->kernel_base = m->n && m->all[0].pid == 0 ? m->all[0].base : UINT64_MAX;
-    map_clear(&m->by_place);
+    map_fini(&m->by_place);
 }
 
 const struct etl_images_one *etl_images_find(const struct etl_images *m, uint32_t pid,
@@ -237,6 +237,13 @@ size_t etl_images_modules(const struct etl_images *m)
 const struct etl_images_module *etl_images_module(const struct etl_images *m, uint32_t module)
 {
     return &m->modules[module];
+}
+
+size_t etl_images_bytes(const struct etl_images *m)
+{
+    return m->cap * sizeof *m->all + m->n_reach * sizeof *m->reach +
+           m->cap_modules * sizeof *m->modules + m->texts.used +
+           m->by_name.n_slots * sizeof *m->by_name.slots;
 }
 
 uint64_t etl_images_no_room(const struct etl_images *m)

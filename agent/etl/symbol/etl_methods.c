@@ -257,6 +257,11 @@ size_t etl_methods_index(const struct etl_methods *m, const struct etl_methods_o
     return (size_t)(one - m->all);
 }
 
+size_t etl_methods_bytes(const struct etl_methods *m)
+{
+    return m->cap * sizeof *m->all + m->n * sizeof *m->reach + m->texts.used;
+}
+
 uint64_t etl_methods_no_room(const struct etl_methods *m)
 {
     return m->no_room;

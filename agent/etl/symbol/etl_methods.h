@@ -8,7 +8,7 @@
 
 #include "agent/source/source.h"
 
-#define ETL_METHODS_MAX  262144
+#define ETL_METHODS_MAX  200000
 #define ETL_METHODS_TEXT ((size_t)10 << 20)
 
 struct etl_methods_one {
@@ -37,5 +37,6 @@ const struct etl_methods_one *etl_methods_find(const struct etl_methods *m, uint
 const struct etl_methods_one *etl_methods_at(const struct etl_methods *m, size_t i);
 size_t etl_methods_index(const struct etl_methods *m, const struct etl_methods_one *one);
 uint64_t etl_methods_no_room(const struct etl_methods *m);
+size_t etl_methods_bytes(const struct etl_methods *m); /* of memory, about */
 
 #endif

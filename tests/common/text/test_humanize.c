@@ -16,6 +16,7 @@ static void spans_sizes_and_shares_are_readable(void **state)
         {humanize_ns, 0, "0us"},
         {humanize_ns, 512 * CLK_US, "512us"},
         {humanize_ns, 5106 * CLK_MS, "5.106s"},
+        {humanize_ns, 8685 * CLK_US, "0.009s"},
         {humanize_ns, 59999 * CLK_MS, "59.999s"},
         {humanize_ns, 200 * CLK_S, "3m20s"},
         {humanize_ns, 7500 * CLK_S, "2h05m"},
