@@ -50,7 +50,8 @@ test('a link that cannot be read says so', () => {
         assert.equal(parse('#/top?t=' + t).t, '-15m');
     }
     assert.deepEqual(parse('#/tpo').unread, ['tpo']);
-    for (const good of ['#/', '#/top?t=-1h', '#/h/web-1?t=20261123T140000Z..20261123T141500Z', '']) {
+    const range = '20261123T140000Z..20261123T141500Z';
+    for (const good of ['#/', '#/top?t=-1h', '#/h/web-1?t=' + range, '', '#ticket=00ff', '#/ticket=00ff']) {
         assert.deepEqual(parse(good).unread, []);
     }
     assert.ok(Number.isNaN(time.parse('2026-00-10', 0)));

@@ -2,7 +2,20 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { LANES, PITCH, ancestors, hit, kin, load, pack, padOf, part, rowY } from '../../collector/console/web/lanes.js';
+import {
+    LANES,
+    PITCH,
+    ancestors,
+    draw,
+    hit,
+    kin,
+    load,
+    pack,
+    padOf,
+    part,
+    rowY,
+} from '../../collector/console/web/lanes.js';
+import { pixel, raster } from '../../collector/console/web/raster.js';
 
 const SPAN = 60000;
 
@@ -165,6 +178,78 @@ test('each bar is found where it is drawn', () => {
             assert.equal(hit(d, l, view, x, y + PITCH / 2).row, i);
         }
     }
+});
+
+globalThis.ImageData ??= class {
+    constructor(w, h) {
+        this.data = new Uint8ClampedArray(4 * w * h);
+    }
+};
+
+/* The picture of the bands in sight: (x, y) → the pixel. */
+function drawn(d, l, view, ratio = 1) {
+    const r = raster(view.width, view.height, ratio);
+    let words = null;
+    r.put({ putImageData: (image) => (words = new Uint32Array(image.data.buffer)) }, 0, 0);
+    const paint = { pixels: Uint32Array.of(pixel('#112233'), pixel('#445566')), of: d.name, group: () => '#778899' };
+    const theme = { ground: '#ffffff', ink: '#000001', dim: '#999999', grid: '#eeeeee', bad: '#ff0000' };
+    draw(r, d, l, { top: 0, ...view }, paint, theme);
+    return (x, y) => words[Math.floor(y * ratio) * r.w + Math.floor(x * ratio)];
+}
+
+test('there are pixels where a process lived, and none where none did', () => {
+    for (const ratio of [1, 2]) {
+        const d = generated(400);
+        const view = { from: 0, until: SPAN, width: 1200, height: 2000 };
+        const l = pack(d, { pad: padOf(SPAN / 1200) });
+        const at = drawn(d, l, view, ratio);
+        const colours = [pixel('#112233'), pixel('#445566')];
+        const lived = new Map(); /* of each lane's y the columns that are not empty */
+        for (let i = 0; i < d.n; i++) {
+            const y = rowY(l, i);
+            if (y < 0) continue;
+            const x = Math.floor((d.start[i] / SPAN) * 1200 * ratio) / ratio;
+            const end = Math.max(x + 1 / ratio, (Math.min(d.end[i], SPAN) / SPAN) * 1200);
+            const pixels = [at(x, y + 1), at(x, y + 4)];
+            /* The last two pixels of one that failed are red. */
+            if (!d.failed[i] || end - x > 3) assert.deepEqual(pixels, [colours[d.name[i]], colours[d.name[i]]], `row ${i}`);
+            if (d.failed[i] && d.end[i] < SPAN) assert.equal(at(end - 0.9 / ratio, y + 3), pixel('#ff0000'), `row ${i}`);
+            if (!lived.has(y)) lived.set(y, []);
+            lived.get(y).push([x, end]);
+        }
+        for (const [y, spans] of lived) {
+            for (let x = 0; x < 1200; x++) {
+                if (spans.some(([from, end]) => x >= from - 1 && x <= end + 1)) continue;
+                assert.equal(at(x, y + 3), 0, `nothing lived at ${x} in the lane at ${y}`);
+            }
+        }
+    }
+});
+
+test('a part of the range shows that part, however far one zooms in', () => {
+    const d = load(answer([[0, 10000, 0, 1, -1, 0], [20000, 10000, 0, 2, -1, 0], [25000, 0.01, 0, 3, -1, 0]]));
+    const l = pack(d, { pad: padOf(1) });
+    const at = drawn(d, l, { from: 24999, until: 25001, width: 1000, height: 60 });
+    const [whole, brief] = [rowY(l, 1), rowY(l, 2)];
+    assert.equal(at(0, whole + 3), pixel('#112233'));
+    assert.equal(at(999, whole + 3), pixel('#112233'));
+    assert.equal(at(500, brief + 3), pixel('#112233'));
+    assert.equal(at(520, brief + 3), 0);
+    assert.equal(at(480, brief + 3), 0);
+});
+
+test('what finds no lane is density', () => {
+    const rows = Array.from({ length: LANES + 9 }, (_, i) => [1000 + i, 20000, 0, i + 1, -1, 0]);
+    const d = load(answer(rows));
+    const l = pack(d, { pad: padOf(SPAN / 1200) });
+    const [b] = l.bands;
+    const view = { from: 0, until: SPAN, width: 1200, height: 400 };
+    const at = drawn(d, l, view);
+    assert.equal(b.hidden, 9);
+    assert.equal(at(200, b.overY + 8), pixel('#999999'));
+    assert.equal(at(800, b.overY + 8), 0);
+    assert.equal(hit(d, l, view, 200, b.overY + 4).over, 9);
+    assert.equal(hit(d, l, view, 800, b.overY + 4).over, 0);
 });
 
 test('groups keep their places when a later answer counts differently', () => {

@@ -54,6 +54,13 @@ test('columns become rows, and what is absent stays absent', () => {
     assert.deepEqual(rowsOf({}), []);
 });
 
+test('an image of a user is named by both', () => {
+    assert.deepEqual(
+        rowsOf(answer, 'image-user').map((row) => row.label),
+        ['sh, pg', '<img src=x>, –'],
+    );
+});
+
 test('the groups of a series know what is left over', () => {
     const groups = groupsOf(answer, 'cpu_time', 'image');
     assert.deepEqual(
