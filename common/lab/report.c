@@ -672,14 +672,13 @@ static void put_series(struct page *p, const struct run_file *f)
 static void put_lives(struct page *p, const struct run_file *f)
 {
     size_t listed = f->n_lives < LIVES_LISTED ? f->n_lives : LIVES_LISTED;
-    uint64_t left =
-        f->lives_left_out + f->n_lives - (f->n_lives < p->lives ? f->n_lives : p->lives);
+    uint64_t left;
 
     if (f->n_lives == 0) {
         return;
     }
     put(p, "<h3>Who lived when</h3>\n");
-    report_svg_lives(p->out, f, p->lives);
+    left = f->lives_left_out + f->n_lives - report_svg_lives(p->out, f, p->lives);
     if (left) {
         buf_printf(p->out, "<p class=\"note\">%" PRIu64 " shorter lives are left out.</p>\n", left);
     }

@@ -106,10 +106,11 @@ static void what_does_not_fit_is_left_out_and_it_says_so(void **state)
 
     memset(name, '&', sizeof name); /* five bytes each */
     for (size_t i = 0; i < RUN_FILE_LIVES_MAX; i++) {
-        lives[i] = (struct run_life){.pid = (uint32_t)i,
-                                     .begin_ns = RUN_MADE_T0 + 7000 * RUN_MADE_S,
-                                     .end_ns = RUN_MADE_T0 + 7001 * RUN_MADE_S,
-                                     .name = {name, 2}};
+        lives[i] =
+            (struct run_life){.pid = (uint32_t)i,
+                              .begin_ns = RUN_MADE_T0 + (7000 + (int64_t)i % 500) * RUN_MADE_S,
+                              .end_ns = RUN_MADE_T0 + (7001 + (int64_t)i % 500) * RUN_MADE_S,
+                              .name = {name, 2}};
     }
     made[7].f.lives = lives;
     made[7].f.n_lives = RUN_FILE_LIVES_MAX;
