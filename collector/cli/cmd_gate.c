@@ -90,7 +90,6 @@ static int gate_print(struct lab *x, struct cli *c)
     if (c->format == TABLE_AS_JSON) {
         compare_print_json(stdout, &x->print);
     } else if (c->format == TABLE_AS_TABLE) {
-        compare_print_verdicts(&b, &x->print);
         compare_print_head(&b, &x->print);
         compare_print_notes(&b, &x->print);
         fputs(buf_cstr(&b), stdout);

@@ -116,6 +116,19 @@ static enum err row_measure(struct compare_work *w, struct compare_row *row,
     return ERR_OK;
 }
 
+/* Runs that count, of these sides, by time. */
+static size_t runs_list(const struct compare_sides *s, unsigned side, uint32_t *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_runs; i++) {
+        if (s->runs[i].counts && (s->runs[i].side & side)) {
+            out[n++] = (uint32_t)i;
+        }
+    }
+    return n;
+}
+
 /* Chooses for the limit and lists what counts. */
 static enum err work_choose(struct compare_work *w, double limit)
 {
@@ -131,9 +144,9 @@ static enum err work_choose(struct compare_work *w, double limit)
     if (!w->a || !w->b || !w->history) {
         return no_room(&w->c->memory);
     }
-    w->n_a = compare_sides_list(&w->s, COMPARE_SIDE_A, w->a);
-    w->n_b = compare_sides_list(&w->s, COMPARE_SIDE_B, w->b);
-    w->n_history = compare_sides_list(&w->s, COMPARE_SIDE_HISTORY, w->history);
+    w->n_a = runs_list(&w->s, COMPARE_SIDE_A, w->a);
+    w->n_b = runs_list(&w->s, COMPARE_SIDE_B, w->b);
+    w->n_history = runs_list(&w->s, COMPARE_SIDE_HISTORY, w->history);
     return ERR_OK;
 }
 

@@ -152,32 +152,6 @@ static void put_side(struct buf *out, const char *letter, const char *name,
     buf_put_str(out, "\n");
 }
 
-void compare_print_head(struct buf *out, const struct compare_print *x)
-{
-    const struct compare *c = x->c;
-
-    put_side(out, "A", x->a, &c->a, c);
-    put_side(out, "B", x->b, &c->b, c);
-    buf_printf(out, "%zu+%zu runs%s", c->a.n_judged, c->b.n_judged,
-               c->interleaved ? ", interleaved" : "");
-    if (!x->gate) {
-        buf_printf(out, ", can carry %zu %s, %zu made", c->can_carry,
-                   plural(c->can_carry, "test", "tests"), c->made);
-    }
-    for (size_t i = 0; i < c->n_rows; i++) {
-        if (!c->rows[i].of_group && isfinite(c->rows[i].floor)) {
-            buf_put_str(out, "; noise floor of ");
-            put_name(out, &c->rows[i]);
-            buf_put_str(out, " ");
-            put_limit(out, &c->rows[i], c->rows[i].floor);
-        }
-    }
-    if (c->floor_runs >= COMPARE_FLOOR_RUNS) {
-        buf_printf(out, " (of %zu earlier runs of A)", c->floor_runs);
-    }
-    buf_put_str(out, "\n");
-}
-
 static void put_verdict(struct buf *out, const struct compare_print *x,
                         const struct compare_row *row)
 {
@@ -214,11 +188,33 @@ static void put_verdict(struct buf *out, const struct compare_print *x,
     buf_put_str(out, "\n");
 }
 
-void compare_print_verdicts(struct buf *out, const struct compare_print *x)
+void compare_print_head(struct buf *out, const struct compare_print *x)
 {
-    for (size_t i = 0; i < x->c->n_rows; i++) {
-        put_verdict(out, x, &x->c->rows[i]);
+    const struct compare *c = x->c;
+
+    for (size_t i = 0; x->gate && i < c->n_rows; i++) {
+        put_verdict(out, x, &c->rows[i]);
     }
+    put_side(out, "A", x->a, &c->a, c);
+    put_side(out, "B", x->b, &c->b, c);
+    buf_printf(out, "%zu+%zu runs%s", c->a.n_judged, c->b.n_judged,
+               c->interleaved ? ", interleaved" : "");
+    if (!x->gate) {
+        buf_printf(out, ", can carry %zu %s, %zu made", c->can_carry,
+                   plural(c->can_carry, "test", "tests"), c->made);
+    }
+    for (size_t i = 0; i < c->n_rows; i++) {
+        if (!c->rows[i].of_group && isfinite(c->rows[i].floor)) {
+            buf_put_str(out, "; noise floor of ");
+            put_name(out, &c->rows[i]);
+            buf_put_str(out, " ");
+            put_limit(out, &c->rows[i], c->rows[i].floor);
+        }
+    }
+    if (c->floor_runs >= COMPARE_FLOOR_RUNS) {
+        buf_printf(out, " (of %zu earlier runs of A)", c->floor_runs);
+    }
+    buf_put_str(out, "\n");
 }
 
 static void put_only(struct buf *out, const struct compare *c, bool in_b)

@@ -15,11 +15,9 @@ struct compare_print {
     double same;
 };
 
-/* "A  main-*  8 runs, 20 hosts each, ...", and how much so many runs can carry. */
+/* Of a gate a line for each limit, the verdict first; then "A  main-*  8 runs, 20 hosts each, ...",
+ * and how much so many runs can carry. */
 void compare_print_head(struct buf *out, const struct compare_print *x);
-
-/* One line for each limit, the verdict first. */
-void compare_print_verdicts(struct buf *out, const struct compare_print *x);
 
 /* Why things do not count, what one side alone has, what differs in the environment. */
 void compare_print_notes(struct buf *out, const struct compare_print *x);

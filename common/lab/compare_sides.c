@@ -354,18 +354,6 @@ enum err compare_sides_open(struct compare_sides *out, struct compare *c,
 
 /* -- what counts for a limit -- */
 
-size_t compare_sides_list(const struct compare_sides *s, unsigned side, uint32_t *out)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < s->n_runs; i++) {
-        if (s->runs[i].counts && (s->runs[i].side & side)) {
-            out[n++] = (uint32_t)i;
-        }
-    }
-    return n;
-}
-
 static int64_t at_most_ns(const struct run_host *h)
 {
     int64_t sum = 0;

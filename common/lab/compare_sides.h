@@ -55,7 +55,4 @@ NODISCARD enum err compare_sides_choose(struct compare_sides *s, double limit);
 NODISCARD enum err compare_sides_note(struct compare *c, enum compare_code code, bool refuses,
                                       const char *fmt, ...) PRINTF_LIKE(4, 5);
 
-/* Runs that count, of these sides, by time. Returns their number; out has room for all. */
-size_t compare_sides_list(const struct compare_sides *s, unsigned side, uint32_t *out);
-
 #endif
