@@ -141,8 +141,7 @@ static int print_help(const struct opt_command *cmd)
     return CLI_OK;
 }
 
-/* A body that asks a collector. */
-static int run_connected(struct cli *c, int (*body)(struct cli *c))
+int cli_connected(struct cli *c, int (*body)(struct cli *c))
 {
     struct errmsg why = {""};
     int code;
@@ -170,7 +169,7 @@ static int run_body(struct cli *c, const struct cli_command *cmd)
         (read_colour(c, &why) != ERR_OK || read_settings(c, &why) != ERR_OK)) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    code = cmd->needs == CLI_NEEDS_COLLECTOR ? run_connected(c, cmd->body) : cmd->body(c);
+    code = cmd->needs == CLI_NEEDS_COLLECTOR ? cli_connected(c, cmd->body) : cmd->body(c);
     if ((fflush(stdout) != 0 || ferror(stdout)) && (code == CLI_OK || code == CLI_PARTIAL)) {
         code = cli_fail(c, CLI_FAILED, "cannot write the answer");
     }

@@ -113,6 +113,9 @@ struct cli_command {
  * code. */
 int cli_run(const struct cli_command *cmd, int argc, char **argv);
 
+/* Runs a body that asks a collector: with a certificate and the network library. */
+int cli_connected(struct cli *c, int (*body)(struct cli *c));
+
 /* Prints "procfleet top: sentence" on standard error; what is named there steers no terminal. */
 void cli_tell(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -154,4 +154,9 @@ static int diff_body(struct cli *c)
     return code;
 }
 
-const struct cli_command cmd_diff = {&usage, diff_body, CLI_NEEDS_SETTINGS, NULL};
+static int diff_run(struct cli *c)
+{
+    return lab_run(c, diff_body);
+}
+
+const struct cli_command cmd_diff = {&usage, diff_run, CLI_NEEDS_SETTINGS, NULL};

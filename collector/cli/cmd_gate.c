@@ -122,4 +122,9 @@ static int gate_body(struct cli *c)
     return code;
 }
 
-const struct cli_command cmd_gate = {&usage, gate_body, CLI_NEEDS_SETTINGS, NULL};
+static int gate_run(struct cli *c)
+{
+    return lab_run(c, gate_body);
+}
+
+const struct cli_command cmd_gate = {&usage, gate_run, CLI_NEEDS_SETTINGS, NULL};

@@ -99,4 +99,9 @@ static int report_body(struct cli *c)
     return code;
 }
 
-const struct cli_command cmd_report = {&usage, report_body, CLI_NEEDS_SETTINGS, NULL};
+static int report_run(struct cli *c)
+{
+    return lab_run(c, report_body);
+}
+
+const struct cli_command cmd_report = {&usage, report_run, CLI_NEEDS_SETTINGS, NULL};

@@ -3,11 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/cli/cli_client.h"
 #include "common/base/clk.h"
+#include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
+#include "common/wire/wire_run.h"
 
-#define LOOK_NS (500 * CLK_MS)
+#define LOOK_NS     (500 * CLK_MS)
+#define HISTORY_MAX 128u /* runs asked for */
 
 static enum err lab_fail(const struct cli *c, int *code, enum err e, const char *what)
 {
@@ -27,30 +32,227 @@ void lab_close(struct lab *x)
     x->a.runs = x->b.runs = x->history = NULL;
 }
 
-static enum err set_open(struct lab *x, struct cli *c, struct errmsg *why)
-{
-    const char *dir = opt_value(c->args, "runs");
-    enum err e = run_set_create(&x->set);
+/* -- run files of a directory -- */
 
-    if (e || !dir) {
-        return e ? e
-                 : errmsg_set(why, ERR_USAGE,
-                              "--runs is missing: the directory that has the run files");
-    }
-    return run_set_add_dir(x->set, dir, why);
-}
-
-static enum err side_find(struct lab *x, struct lab_side *side, unsigned sections,
-                          struct errmsg *why)
+/* Room for as many pointers as the set has runs. */
+static const struct run_file **room_of(const struct run_set *set)
 {
     const struct run_file *const *all;
-    size_t n = run_set_list(x->set, &all);
+    size_t n = run_set_list(set, &all);
 
-    side->runs = mem_array(n ? n : 1, sizeof(void *));
+    return mem_array(n ? n : 1, sizeof(void *));
+}
+
+static enum err dir_find(struct lab *x, struct lab_side *side, unsigned sections,
+                         struct errmsg *why)
+{
+    side->runs = room_of(x->set);
     return side->runs ? run_set_find(x->set, side->patterns, side->n_patterns, false, sections,
                                      side->runs, &side->n_runs, why)
                       : ERR_NOMEM;
 }
+
+/* a's runs and those before them, for the noise floor: all of its names that are not b's. */
+static enum err dir_open(struct lab *x, const char *dir, unsigned sections, struct errmsg *why)
+{
+    enum err e = run_set_add_dir(x->set, dir, why);
+
+    if (!e) {
+        e = dir_find(x, &x->a, sections, why);
+    }
+    if (!e) {
+        e = dir_find(x, &x->b, sections, why);
+    }
+    if (!e) {
+        x->history = room_of(x->set);
+        e = x->history ? run_set_find(x->set, x->a.patterns, x->a.n_patterns, true, sections,
+                                      x->history, &x->n_history, why)
+                       : ERR_NOMEM;
+    }
+    return e;
+}
+
+/* -- run files of a collector -- */
+
+struct fetch {
+    struct lab *x;
+    struct cli *c;
+    struct cli_client *client;
+    struct errmsg *why;
+    int code; /* of a call that failed; 0: another reason */
+};
+
+static enum err fetch_call(struct fetch *f, const char *method, enum wire_run_kind kind,
+                           const void *ask, enum wire_run_kind answer, void *out)
+{
+    struct rpc_result result = {0};
+    struct buf request, reply;
+    enum err e;
+
+    buf_init(&request, 64u << 10);
+    buf_init(&reply, 4u << 20);
+    e = wire_run_encode(&request, kind, ask);
+    if (!e) {
+        const struct cli_client_request q = {method, request.p, request.n,
+                                             f->c->settings.timeout_ns, NULL};
+
+        e = cli_client_call(f->client, &q, &reply, &result, f->why);
+        f->code = e ? (int)cli_client_call_exit(e, &result) : 0;
+    }
+    if (!e) {
+        e = wire_run_decode(out, answer, reply.p, reply.n);
+    }
+    buf_fini(&request);
+    buf_fini(&reply);
+    return e;
+}
+
+/* All pieces of a run's file. *total is what the first one says. */
+static enum err fetch_bytes(struct fetch *f, const struct wire_run *run, struct buf *out)
+{
+    struct wire_run_get get = {.revision = run->revision};
+    char id[UUID_TEXT], name[WIRE_RUN_NAME_MAX + UUID_TEXT + 2];
+    uint64_t total = 1, hash = 0;
+    enum err e = ERR_OK;
+
+    (void)snprintf(name, sizeof name, "%.*s@%s", (int)run->name.n, run->name.p,
+                   uuid_format(id, &run->id));
+    get.name = str_make(name);
+    while (!e && out->n < total) {
+        struct wire_run_part *part;
+
+        get.offset = out->n;
+        e = fetch_call(f, RPC_QUERY_RUN_GET, WIRE_RUN_FETCH, &get, WIRE_RUN_PART, &part);
+        if (e) {
+            return e;
+        }
+        total = part->total;
+        hash = out->n ? hash : part->hash;
+        e = part->offset == out->n && part->data.n > 0 && total <= RUN_FILE_MAX ? ERR_OK
+                                                                                : ERR_CORRUPT;
+        buf_put(out, part->data.p, part->data.n);
+        e = e ? e : out->bad;
+        wire_run_free(part);
+    }
+    return e ? e
+           : hash == hash_bytes(out->p, out->n, 0)
+               ? ERR_OK
+               : errmsg_set(f->why, ERR_CORRUPT, "a run's file came damaged");
+}
+
+/* A run that has no file yet: it is told, and not judged. */
+static enum err fetch_stub(struct run_file **out, const struct wire_run *run)
+{
+    struct run_file *r = mem_zalloc(sizeof *r);
+
+    if (!r) {
+        return ERR_NOMEM;
+    }
+    arena_init(&r->memory, 1u << 16);
+    r->head.id = run->id;
+    r->head.state = run->state <= WIRE_RUN_CLOSING ? run->state : (uint8_t)RUN_CLOSING;
+    r->head.begin_ns = run->began_ns;
+    r->head.end_ns = run->ended_ns > run->began_ns ? run->ended_ns : run->began_ns;
+    r->head.name = run->name;
+    r->head.name.p = arena_dup(&r->memory, run->name.p, run->name.n);
+    *out = r;
+    return r->head.name.p ? ERR_OK : ERR_NOMEM;
+}
+
+static enum err fetch_run(struct fetch *f, const struct wire_run *run, const struct run_file **out)
+{
+    const struct run_file *const *all;
+    size_t n = run_set_list(f->x->set, &all);
+    struct run_file *file = NULL;
+    struct buf bytes;
+    enum err e;
+
+    for (size_t i = 0; i < n; i++) {
+        if (memcmp(&all[i]->head.id, &run->id, sizeof run->id) == 0) {
+            *out = all[i];
+            return ERR_OK;
+        }
+    }
+    if (!run->revision) {
+        e = fetch_stub(&file, run);
+    } else {
+        buf_init(&bytes, RUN_FILE_MAX);
+        e = fetch_bytes(f, run, &bytes);
+        e = e ? e : run_file_decode(&file, bytes.p, bytes.n, RUN_FILE_ALL, f->why);
+        buf_fini(&bytes);
+    }
+    if (e) {
+        run_file_free(file);
+        return e;
+    }
+    *out = file;
+    return run_set_add(f->x->set, file);
+}
+
+/* The runs of one pattern, the oldest first, behind those that are there. */
+static enum err fetch_pattern(struct fetch *f, struct str pattern, uint32_t limit,
+                              const struct run_file ***runs, size_t *n)
+{
+    const struct wire_runs_ask ask = {.name = pattern, .limit = limit};
+    struct wire_runs *list;
+    size_t cap = *n;
+    enum err e = fetch_call(f, RPC_QUERY_RUNS, WIRE_RUN_ASK, &ask, WIRE_RUN_LIST, &list);
+
+    if (e) {
+        return e;
+    }
+    e = VEC_ROOM(runs, &cap, *n + list->n, (size_t)LAB_PATTERNS_MAX * WIRE_RUN_LIST_MAX);
+    for (size_t i = list->n; i-- > 0 && !e;) {
+        e = fetch_run(f, &list->runs[i], &(*runs)[*n]);
+        *n += !e;
+    }
+    wire_run_free(list);
+    return e;
+}
+
+static enum err fetch_side(struct fetch *f, struct lab_side *side)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < side->n_patterns && !e; i++) {
+        e = fetch_pattern(f, str_make(side->patterns[i]), COMPARE_RUNS_MAX, &side->runs,
+                          &side->n_runs);
+    }
+    return e;
+}
+
+static enum err fetch_all(struct fetch *f)
+{
+    struct lab *x = f->x;
+    enum err e = fetch_side(f, &x->a);
+
+    e = e ? e : fetch_side(f, &x->b);
+    for (size_t i = 0; i < x->a.n_patterns && !e; i++) {
+        struct str name = {x->a.patterns[i], strcspn(x->a.patterns[i], "@")};
+
+        e = fetch_pattern(f, name, HISTORY_MAX, &x->history, &x->n_history);
+    }
+    return e;
+}
+
+static enum err collector_open(struct lab *x, struct cli *c, int *code, struct errmsg *why)
+{
+    struct fetch f = {.x = x, .c = c, .why = why};
+    enum err e = cli_client_open(&f.client, c, code);
+
+    if (e) {
+        return ERR_CLOSED; /* told */
+    }
+    e = fetch_all(&f);
+    cli_client_close(f.client);
+    if (e && f.code) {
+        *code = cli_fail(c, (enum cli_exit)f.code, "%s", why->text[0] ? why->text : err_text(e));
+        return ERR_CLOSED;
+    }
+    return e;
+}
+
+/* -- both -- */
 
 static bool side_is_open(const struct lab_side *side)
 {
@@ -62,29 +264,17 @@ static bool side_is_open(const struct lab_side *side)
     return side->n_runs == 0;
 }
 
-/* a's runs and those before them, for the noise floor: all of its names that are not b's. */
-static enum err history_find(struct lab *x, unsigned sections, struct errmsg *why)
+/* Errors: ERR_CLOSED (told, *code is set) and others */
+static enum err sides_find(struct lab *x, struct cli *c, unsigned sections, int *code,
+                           struct errmsg *why)
 {
-    const struct run_file *const *all;
-    size_t n = run_set_list(x->set, &all);
+    const char *dir = opt_value(c->args, "runs");
+    enum err e = run_set_create(&x->set);
 
-    x->history = mem_array(n ? n : 1, sizeof(void *));
-    return x->history ? run_set_find(x->set, x->a.patterns, x->a.n_patterns, true, sections,
-                                     x->history, &x->n_history, why)
-                      : ERR_NOMEM;
-}
-
-static enum err sides_find(struct lab *x, struct cli *c, unsigned sections, struct errmsg *why)
-{
-    enum err e = set_open(x, c, why);
-
-    if (!e) {
-        e = side_find(x, &x->a, sections, why);
+    if (e) {
+        return e;
     }
-    if (!e) {
-        e = side_find(x, &x->b, sections, why);
-    }
-    return e ? e : history_find(x, sections, why);
+    return dir ? dir_open(x, dir, sections, why) : collector_open(x, c, code, why);
 }
 
 static void side_text(struct lab_side *side)
@@ -124,9 +314,8 @@ enum err lab_open(struct lab *x, struct cli *c, int64_t wait_ns, unsigned sectio
     side_text(&x->a);
     side_text(&x->b);
     for (;;) {
-        e = sides_find(x, c, sections, &why);
-        if (e == ERR_USAGE) {
-            *code = cli_fail(c, CLI_USAGE, "%s", why.text);
+        e = sides_find(x, c, sections, code, &why);
+        if (e == ERR_CLOSED) {
             return e;
         }
         if (e) {
@@ -150,4 +339,9 @@ enum err lab_compare(struct lab *x, struct cli *c, int *code)
     x->print.c = x->answer;
     return e ? lab_fail(c, code, e, e == ERR_FULL ? "these are more data than can be compared" : "")
              : ERR_OK;
+}
+
+int lab_run(struct cli *c, int (*body)(struct cli *c))
+{
+    return opt_value(c->args, "runs") ? body(c) : cli_connected(c, body);
 }

@@ -42,12 +42,16 @@ struct lab {
     struct quantity metrics[COMPARE_METRICS_MAX];
 };
 
-/* Reads --runs and the options of comparisons, finds the runs of both sides - waiting wait_ns for
- * those that are missing or open - and fills x->ask. *code is the exit code of a failure, which has
- * been printed. x is zeroed but for the patterns; released by lab_close in any case. */
+/* Finds the runs of both sides, in --runs or at the collector, waiting wait_ns for those that are
+ * missing or open; reads the options of comparisons into x->ask. *code is the exit code of a
+ * failure, which has been printed. x is zeroed but for the patterns; released by lab_close in any
+ * case. */
 NODISCARD enum err lab_open(struct lab *x, struct cli *c, int64_t wait_ns, unsigned sections,
                             int *code);
 void lab_close(struct lab *x);
+
+/* Runs the body: with a directory as it is, else as what asks a collector. */
+int lab_run(struct cli *c, int (*body)(struct cli *c));
 
 /* Compares. As lab_open. */
 NODISCARD enum err lab_compare(struct lab *x, struct cli *c, int *code);

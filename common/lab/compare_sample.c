@@ -38,16 +38,20 @@ static void observe_hosts(const struct compare_work *work, double *out, double *
         const struct run_row *w = &r->f->rows[k];
         double v, before = out[w->host];
 
-        if (w->of == RUN_ROW_CELL) {
-            if ((r->tree && !w->in_tree) || !quantity_of_row(&v, r->f, w, x->q)) {
-                continue;
+        if (w->of != RUN_ROW_CELL) {
+            if ((x->q.of == QUANTITY_PEAK || x->q.of == QUANTITY_AVG) &&
+                row_is_sum_of(work, r, k, x) && quantity_of_row(&v, r->f, w, x->q)) {
+                sums[w->host] = v;
             }
-            before = isnan(before) ? 0 : before;
-            v = !x->group || r->group[k] == x->group ? v : 0;
+            continue;
+        }
+        if ((r->tree && !w->in_tree) || !(counted || (w->have & METRIC_BIT(x->q.metric)))) {
+            continue;
+        }
+        before = isnan(before) ? 0 : before;
+        out[w->host] = before; /* measured; a group that is not there counts 0 */
+        if ((!x->group || r->group[k] == x->group) && quantity_of_row(&v, r->f, w, x->q)) {
             out[w->host] = x->q.of == QUANTITY_MAX ? fmax(before, v) : before + v;
-        } else if ((x->q.of == QUANTITY_PEAK || x->q.of == QUANTITY_AVG) &&
-                   row_is_sum_of(work, r, k, x) && quantity_of_row(&v, r->f, w, x->q)) {
-            sums[w->host] = v;
         }
     }
     for (size_t i = 0; i < r->f->n_hosts; i++) {

@@ -1,0 +1,185 @@
+/* What comparing runs costs: of two runs, of eight against eight, a gate of three quantities, a
+ * report. Runs of 20 hosts with 40 images of two users each and 24 metrics, as files in memory:
+ * reading them is part of every figure, the disk is not. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/lab/compare.h"
+#include "common/lab/report.h"
+#include "common/os/os.h"
+#include "tests/bench/bench.h"
+#include "tests/support/draw.h"
+
+#define HOSTS   20u
+#define IMAGES  40u
+#define ROWS    (HOSTS * (IMAGES * 2 + 1))
+#define METRICS 24u
+#define RUNS    16u
+#define TIMES   9u
+
+static struct buf files[RUNS];
+static uint64_t chance = 1;
+
+static uint8_t metrics[METRICS];
+static struct run_column columns[METRICS];
+static struct run_host hosts[HOSTS];
+static struct run_row rows[ROWS];
+static int64_t values[ROWS][METRICS * RUN_GAUGE_SLOTS];
+static char host_names[HOSTS][16], image_names[IMAGES][32];
+
+static void row_fill(size_t i, size_t n_slots, double factor)
+{
+    size_t host = i / (IMAGES * 2 + 1), k = i % (IMAGES * 2 + 1);
+    bool sum = k == IMAGES * 2;
+
+    for (size_t s = 0; s < n_slots; s++) {
+        values[i][s] = (int64_t)((double)draw(&chance, 1u << 30) * factor * (double)(k % 7 + 1));
+    }
+    rows[i] = (struct run_row){
+        .host = (uint32_t)host,
+        .of = sum ? RUN_ROW_HOST : RUN_ROW_CELL,
+        .image = str_make(sum ? "" : image_names[k / 2]),
+        .user = str_make(sum     ? ""
+                         : k % 2 ? "SYSTEM"
+                                 : "builder"),
+        .instances = 1 + k % 9,
+        .have = METRIC_ALL,
+        .values = values[i],
+    };
+}
+
+static void run_make(size_t number)
+{
+    struct run_file f = {.head = {.id = {{1, (uint8_t)number}},
+                                  .name = str_make(number % 2 ? "pr" : "main"),
+                                  .state = RUN_READY,
+                                  .begin_ns = (int64_t)(number + 1) * 1000000000000,
+                                  .end_ns = (int64_t)(number + 1) * 1000000000000 + 600000000000},
+                         .hosts = hosts,
+                         .n_hosts = HOSTS,
+                         .columns = columns,
+                         .n_columns = METRICS,
+                         .rows = rows,
+                         .n_rows = ROWS};
+
+    f.n_slots = run_file_layout(columns, metrics, METRICS);
+    for (uint32_t i = 0; i < HOSTS; i++) {
+        (void)snprintf(host_names[i], sizeof host_names[i], "lab-%u", i);
+        hosts[i] = (struct run_host){.id = {{2, (uint8_t)i}},
+                                     .name = str_make(host_names[i]),
+                                     .begin_ns = f.head.begin_ns,
+                                     .end_ns = f.head.end_ns,
+                                     .step_ns = 1000000000,
+                                     .ppm = 1000000};
+    }
+    for (uint32_t i = 0; i < IMAGES; i++) {
+        (void)snprintf(image_names[i], sizeof image_names[i], "image-%u.exe", i);
+    }
+    for (size_t i = 0; i < ROWS; i++) {
+        row_fill(i, f.n_slots, number % 2 ? 1.08 : 1);
+    }
+    buf_init(&files[number], RUN_FILE_MAX);
+    bench_check(run_file_encode(&files[number], &f), "encode");
+}
+
+/* -- what is measured: from the files' bytes to the answer -- */
+
+struct sides {
+    struct run_file *all[RUNS];
+    const struct run_file *a[RUNS / 2], *b[RUNS / 2];
+    size_t n;
+};
+
+static void sides_read(struct sides *s, size_t n)
+{
+    s->n = n;
+    for (size_t i = 0; i < 2 * n; i++) {
+        bench_check(run_file_decode(&s->all[i], files[i].p, files[i].n, RUN_FILE_TABLE, NULL),
+                    "decode");
+        (i % 2 ? s->b : s->a)[i / 2] = s->all[i];
+    }
+}
+
+static void sides_free(struct sides *s)
+{
+    for (size_t i = 0; i < 2 * s->n; i++) {
+        run_file_free(s->all[i]);
+    }
+}
+
+enum what { DIFF, GATE, REPORT };
+
+static int64_t once(enum what what, size_t n, size_t *bytes)
+{
+    static struct quantity_limit limits[3];
+    struct compare_ask ask = {.group_by = COMPARE_BY_IMAGE};
+    int64_t from = os_mono_ns();
+    struct compare *c;
+    struct sides s;
+
+    sides_read(&s, n);
+    ask.a = s.a;
+    ask.b = s.b;
+    ask.n_a = ask.n_b = n;
+    if (what == GATE) {
+        static const char *const texts[] = {"cpu_time > 5%", "read_bytes of \"image-3.exe\" > 5%",
+                                            "duration > 5%"};
+
+        for (size_t i = 0; i < 3; i++) {
+            bench_check(quantity_limit_parse(&limits[i], str_make(texts[i]), NULL), "limit");
+        }
+        ask.limits = limits;
+        ask.n_limits = 3;
+    }
+    bench_check(compare_runs(&c, &ask), "compare");
+    if (what == REPORT) {
+        const struct report r = {s.b, n, c, "pr", "main", "bench", "bench"};
+        struct buf out;
+
+        buf_init(&out, 2 * REPORT_MAX);
+        bench_check(report_write(&out, &r), "report");
+        *bytes = out.n;
+        buf_fini(&out);
+    }
+    compare_free(c);
+    sides_free(&s);
+    return os_mono_ns() - from;
+}
+
+static double median_ms(enum what what, size_t n, size_t *bytes)
+{
+    double times[TIMES];
+    size_t count = bench_quick() ? 1 : TIMES;
+
+    for (size_t i = 0; i < count; i++) {
+        times[i] = bench_ms(once(what, n, bytes));
+    }
+    return bench_median(times, count);
+}
+
+int main(int argc, char **argv)
+{
+    const struct metric *m = NULL;
+    size_t n = 0, bytes = 0;
+
+    bench_begin(argc, argv, "bench_lab", "runs of 20 hosts, 80 rows each, 24 metrics");
+    metrics[n++] = M_CPU_TIME;
+    while (n < METRICS && (m = metric_next(m)) != NULL) {
+        if (m->column && m->id > M_CPU_TIME) {
+            metrics[n++] = m->id;
+        }
+    }
+    for (size_t i = 0; i < RUNS; i++) {
+        run_make(i);
+    }
+    bench_figure("run_file", (double)files[0].n / 1024, "KiB", 0, BENCH_LESS);
+    bench_figure("diff_1_1", median_ms(DIFF, 1, &bytes), "ms", 100, BENCH_LESS);
+    bench_figure("diff_8_8", median_ms(DIFF, 8, &bytes), "ms", 250, BENCH_LESS);
+    bench_figure("gate_8_8", median_ms(GATE, 8, &bytes), "ms", 100, BENCH_LESS);
+    bench_figure("report_8_8", median_ms(REPORT, 8, &bytes), "ms", 1000, BENCH_LESS);
+    bench_figure("report_size", (double)bytes / 1024, "KiB", 2048, BENCH_LESS);
+    for (size_t i = 0; i < RUNS; i++) {
+        buf_fini(&files[i]);
+    }
+    return bench_end();
+}
