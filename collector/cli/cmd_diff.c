@@ -6,6 +6,8 @@
 #include "common/model/metric.h"
 
 static const struct opt opts[] = {
+    {"a", 0, "RANGE", "'host=NAME since=TIME until=TIME' instead of the first run", 0},
+    {"b", 0, "RANGE", "likewise, instead of the second", 0},
     {"group-by", 'g', "image|user|tree|host", "rows for each of these, below the totals", 0},
     {"metric", 'm', "QUANTITY,...",
      "what is compared (duration, cpu_time, peak(private_bytes), read_bytes, write_bytes)", true},
@@ -18,12 +20,13 @@ static const struct opt_command usage = {
     .program = "procfleet",
     .name = "diff",
     .brief = "what differs between runs, with intervals and what of it can be chance",
-    .operands = "RUN...",
+    .operands = "[RUN...]",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .examples =
         "  procfleet diff --runs lib 'main-*' 'pr-812-*' --group-by image\n"
         "  procfleet diff --runs lib main-7 pr-812-7 -m cpu_time -m 'peak(private_bytes)'\n"
+        "  procfleet diff --a 'host=lab-1 since=30m until=20m' --b 'host=lab-1 since=10m'\n"
         "\n"
         "RUN is a name, a glob, NAME@3 (the third newest of the name) or NAME@ID. A quantity is\n"
         "duration, processes, starts, ends, failed, crashes, a counter such as cpu_time, or of a\n"
@@ -135,14 +138,22 @@ static int diff_body(struct cli *c)
     struct lab x = {0};
     struct errmsg why = {""};
     char **operands;
+    size_t n;
     int code;
 
-    if (opt_operands(c->args, &operands) != 2) {
+    n = opt_operands(c->args, &operands);
+    x.a.range = opt_value(c->args, "a");
+    x.b.range = opt_value(c->args, "b");
+    x.a.n_patterns = !x.a.range;
+    x.b.n_patterns = !x.b.range;
+    if (n != x.a.n_patterns + x.b.n_patterns) {
         return cli_fail(c, CLI_USAGE, "two are expected: the runs before, and those after");
     }
-    x.a.patterns[0] = operands[0];
-    x.b.patterns[0] = operands[1];
-    x.a.n_patterns = x.b.n_patterns = 1;
+    if ((x.a.range || x.b.range) && opt_value(c->args, "runs")) {
+        return cli_fail(c, CLI_USAGE, "--a and --b are ranges of a collector, not of --runs");
+    }
+    x.a.patterns[0] = x.a.range ? NULL : operands[0];
+    x.b.patterns[0] = x.b.range ? NULL : operands[n - 1];
     x.ask.group_by = opt_value(c->args, "group-by")
                          ? (uint8_t)(COMPARE_BY_IMAGE + cli_word(c, "group-by", 0))
                          : COMPARE_TOTALS;

@@ -210,9 +210,71 @@ static enum err fetch_pattern(struct fetch *f, struct str pattern, uint32_t limi
     return e;
 }
 
+/* "host=lab-1 since=14:00 until=14:10"; hosts may come again. The texts stay in `words`. */
+static enum err range_parse(struct wire_run_get *out, struct str *hosts, char *words,
+                            struct errmsg *why)
+{
+    int64_t now_ns = os_utc_ns();
+
+    *out = (struct wire_run_get){.hosts = hosts};
+    while (*words) {
+        char *word = words + strspn(words, " \t"), *end = word + strcspn(word, " \t");
+        char *value = strchr(word, '=');
+        enum err e = value && value < end ? ERR_OK : ERR_USAGE;
+
+        words = *end ? end + 1 : end;
+        *end = '\0';
+        if (!*word) {
+            break;
+        }
+        value = e ? word : value + 1;
+        if (!e && strncmp(word, "host=", 5) == 0 && out->n_hosts < WIRE_RUN_PATTERNS) {
+            hosts[out->n_hosts++] = str_make(value);
+        } else if (!e && strncmp(word, "since=", 6) == 0) {
+            e = clk_parse_when(&out->since_ns, value, now_ns);
+        } else if (!e && strncmp(word, "until=", 6) == 0) {
+            e = clk_parse_when(&out->until_ns, value, now_ns);
+        } else {
+            e = ERR_USAGE;
+        }
+        if (e) {
+            return errmsg_set(why, ERR_USAGE, "'%s': a range is 'host=NAME since=TIME until=TIME'",
+                              word);
+        }
+    }
+    out->until_ns = out->until_ns ? out->until_ns : now_ns;
+    return out->since_ns ? ERR_OK
+                         : errmsg_set(why, ERR_USAGE, "a range begins somewhere: since=TIME");
+}
+
+static enum err fetch_range(struct fetch *f, struct lab_side *side)
+{
+    struct str hosts[WIRE_RUN_PATTERNS];
+    struct wire_run_part *part;
+    struct wire_run_get ask;
+    struct run_file *file;
+    char words[1024];
+    enum err e;
+
+    (void)snprintf(words, sizeof words, "%s", side->range);
+    side->runs = mem_array(1, sizeof(void *));
+    e = side->runs ? range_parse(&ask, hosts, words, f->why) : ERR_NOMEM;
+    e = e ? e : fetch_call(f, RPC_QUERY_RUN_GET, WIRE_RUN_FETCH, &ask, WIRE_RUN_PART, &part);
+    if (e) {
+        return e;
+    }
+    e = run_file_decode(&file, part->data.p, part->data.n, RUN_FILE_ALL, f->why);
+    wire_run_free(part);
+    if (!e) {
+        side->runs[side->n_runs++] = file;
+        e = run_set_add(f->x->set, file);
+    }
+    return e;
+}
+
 static enum err fetch_side(struct fetch *f, struct lab_side *side)
 {
-    enum err e = ERR_OK;
+    enum err e = side->range ? fetch_range(f, side) : ERR_OK;
 
     for (size_t i = 0; i < side->n_patterns && !e; i++) {
         e = fetch_pattern(f, str_make(side->patterns[i]), COMPARE_RUNS_MAX, &side->runs,
@@ -281,6 +343,9 @@ static void side_text(struct lab_side *side)
 {
     size_t n = 0;
 
+    if (side->range) {
+        (void)snprintf(side->text, sizeof side->text, "%s", side->range);
+    }
     for (size_t i = 0; i < side->n_patterns && n < sizeof side->text; i++) {
         n += (size_t)snprintf(side->text + n, sizeof side->text - n, "%s%s", i ? ", " : "",
                               side->patterns[i]);

@@ -27,7 +27,8 @@ struct lab_side {
     size_t n_patterns;
     const struct run_file **runs;
     size_t n_runs;
-    char text[256]; /* the patterns */
+    const char *range; /* 'host=H since=T until=T' instead of patterns; NULL: none */
+    char text[256];    /* the patterns, or the range */
 };
 
 struct lab {

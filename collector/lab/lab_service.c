@@ -469,6 +469,55 @@ static enum err file_piece(struct call *c, const struct wire_run *run,
     return ERR_OK;
 }
 
+/* A range that is no run, extracted while the caller waits: in one piece, since another call could
+ * find other data. */
+static enum err range_piece(struct call *c, const struct wire_run_get *ask, struct buf *bytes,
+                            struct wire_run_part *out)
+{
+    const struct lab_service_conf *conf = &c->s->conf;
+    const struct query_env env = {.view = c->view,
+                                  .scope = c->who.scope,
+                                  .now_ns = os_utc_ns(),
+                                  .deadline = rpc_call_deadline(c->rpc),
+                                  .host_state = conf->host_state,
+                                  .is_forgotten = conf->is_forgotten,
+                                  .ctx = conf->ctx};
+    const struct extract_range range = {ask->n_hosts, ask->hosts, ask->since_ns, ask->until_ns};
+    struct run_file *f;
+    enum err e;
+
+    if (ask->since_ns >= ask->until_ns || ask->since_ns < 0) {
+        return errmsg_set(&c->why, ERR_INVALID, "the range ends before it begins");
+    }
+    e = extract_range(&f, &env, &range, str_make("range"), &c->why);
+    if (e) {
+        return e;
+    }
+    e = run_file_encode(bytes, f);
+    run_file_free(f);
+    if (!e && bytes->n > WIRE_RUN_PART_MAX) {
+        e = errmsg_set(&c->why, ERR_FULL, "the range is larger than 1 MiB: take fewer hosts");
+    }
+    *out = (struct wire_run_part){.total = bytes->n,
+                                  .hash = hash_bytes(bytes->p, bytes->n, 0),
+                                  .data = {(const char *)bytes->p, bytes->n},
+                                  .revision = 1};
+    return e;
+}
+
+static void get_range(struct call *c, const struct wire_run_get *ask)
+{
+    struct wire_run_part part = {.total = 0};
+    struct buf bytes;
+    enum err e;
+
+    buf_init(&bytes, RUN_FILE_MAX);
+    e = store_view_open(&c->view, c->s->conf.store);
+    e = e ? e : range_piece(c, ask, &bytes, &part);
+    call_end(c, e, WIRE_RUN_PART, &part);
+    buf_fini(&bytes);
+}
+
 static void on_get(void *ctx, struct rpc_call *rpc)
 {
     struct wire_run_part part = {.total = 0};
@@ -479,6 +528,10 @@ static void on_get(void *ctx, struct rpc_call *rpc)
     enum err e = call_begin(&c, ctx, rpc, WIRE_RUN_FETCH);
 
     ask = c.message;
+    if (!e && ask->name.n == 0 && ask->until_ns) {
+        get_range(&c, ask);
+        return;
+    }
     e = e ? e : run_of(c.s->db, &c.who, ask->name, &c.memory, &run, &c.why);
     if (!e && !run.revision) {
         e = errmsg_set(

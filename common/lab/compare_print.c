@@ -55,6 +55,8 @@ void compare_print_change(struct buf *out, const struct compare_row *row, double
 {
     if (isnan(change)) {
         buf_put_str(out, "-");
+    } else if (row->relative && row->zeros && (row->a > 0) != (row->b > 0)) {
+        buf_put_str(out, row->b > 0 ? "new" : "gone");
     } else if (row->relative) {
         put_percent(out, change);
         buf_put_str(out, " %");

@@ -97,7 +97,8 @@ static void runs_add(struct compare_sides *s, const struct run_file *const *file
         struct compare_sides_run *r = run_find(s, files[i]);
 
         if (!r) {
-            s->runs[s->n_runs++] = (struct compare_sides_run){.f = files[i], .side = side};
+            s->runs[s->n_runs++] =
+                (struct compare_sides_run){.f = files[i], .given = side, .side = side};
         } else if (side == COMPARE_SIDE_HISTORY && r->side != COMPARE_SIDE_B) {
             r->side |= side;
         }
@@ -105,7 +106,7 @@ static void runs_add(struct compare_sides *s, const struct run_file *const *file
 }
 
 /* Hosts whose clock is off, or samples that are few, make a run's ends blurred. */
-static bool run_is_short(const struct run_file *f)
+static bool run_is_short(const struct run_file *f, char *text, size_t size)
 {
     int64_t took = f->head.end_ns - f->head.begin_ns, error = 0, step = 0;
 
@@ -115,6 +116,10 @@ static bool run_is_short(const struct run_file *f)
         error = !h->absent && h->clock_error_ns > error ? h->clock_error_ns : error;
         step = !h->absent && h->step_ns > step ? h->step_ns : step;
     }
+    (void)snprintf(text, size,
+                   "%.3g s are too short where clocks may be off by %.3g s and samples come every "
+                   "%.3g s",
+                   (double)took / 1e9, (double)error / 1e9, (double)step / 1e9);
     return took / LEAST_ERRORS < error || (!f->head.has_root && took / LEAST_TICKS < step);
 }
 
@@ -124,6 +129,7 @@ static enum err run_judge(struct compare_sides *s, struct compare_sides_run *r)
     bool told = r->side != COMPARE_SIDE_HISTORY;
     enum compare_code code = COMPARE_FINE;
     const char *text = "";
+    char shortness[160];
 
     r->tree =
         h->has_root && h->root_pid && (s->ask->n_limits || s->ask->group_by != COMPARE_BY_TREE);
@@ -134,9 +140,9 @@ static enum err run_judge(struct compare_sides *s, struct compare_sides_run *r)
         code = COMPARE_NOT_READY;
         text = h->state == RUN_EXPIRED ? "nobody ended it" : "it has not ended yet";
     }
-    if (!code && run_is_short(r->f)) {
+    if (!code && run_is_short(r->f, shortness, sizeof shortness)) {
         code = COMPARE_SHORT;
-        text = "it is too short for its clock error and samples";
+        text = shortness;
     }
     if (!code) {
         return ERR_OK;
@@ -372,6 +378,9 @@ static enum compare_code host_judge(const struct compare_sides *s, const struct 
     if (h->absent) {
         return COMPARE_ABSENT;
     }
+    if (s->lenient) {
+        return COMPARE_FINE;
+    }
     if (h->ppm < LEAST_PPM || (limit > 0 && 1 - h->ppm / 1e6 > limit / 3)) {
         return COMPARE_COVERAGE;
     }
@@ -407,7 +416,7 @@ static enum err host_left(struct compare_sides *s, const struct run_file *f,
 
 static enum err run_choose(struct compare_sides *s, struct compare_sides_run *r, double limit)
 {
-    bool told = r->side & (COMPARE_SIDE_A | COMPARE_SIDE_B);
+    bool told = (r->side & (COMPARE_SIDE_A | COMPARE_SIDE_B)) && !s->lenient;
     size_t left = 0;
     enum err e = ERR_OK;
 
@@ -425,7 +434,7 @@ static enum err run_choose(struct compare_sides *s, struct compare_sides_run *r,
             e = host_left(s, r->f, h, code);
         }
     }
-    if (r->counts && (left == 0 || 2 * left < r->f->n_hosts)) {
+    if (r->counts && (left == 0 || (2 * left < r->f->n_hosts && !s->lenient))) {
         r->counts = false;
         if (told && !e) {
             e = compare_sides_note(s->c, COMPARE_COVERAGE, false,
@@ -531,6 +540,8 @@ static enum err pool_choose(struct compare_sides *s)
         }
     }
     if (!met) {
+        hosts_all(s, COMPARE_OF_RUNS);
+        s->n_strata = 1;
         return compare_sides_note(
             s->c, s->ask->pair == COMPARE_PAIR_CLASS ? COMPARE_CLASS : COMPARE_HOSTS, true,
             s->ask->pair == COMPARE_PAIR_CLASS
@@ -559,6 +570,8 @@ static enum err design_choose(struct compare_sides *s)
     if (single) {
         return pool_choose(s);
     }
+    hosts_all(s, COMPARE_OF_RUNS); /* figures are shown all the same */
+    s->n_strata = 1;
     return compare_sides_note(s->c, COMPARE_HOSTS, true,
                               "the runs have less than half of their hosts in common");
 }
@@ -692,23 +705,44 @@ static size_t count_of(const struct compare_sides *s, unsigned side)
     return n;
 }
 
-enum err compare_sides_choose(struct compare_sides *s, double limit)
+static enum err runs_choose(struct compare_sides *s, double limit)
 {
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < s->n_runs && !e; i++) {
         e = run_choose(s, &s->runs[i], limit);
     }
+    return e;
+}
+
+/* A side of which nothing can be judged gets no verdict; its figures are shown all the same. */
+static enum err runs_show(struct compare_sides *s, unsigned side)
+{
+    enum err e = compare_sides_note(s->c, COMPARE_NO_RUNS, true, "no run of %s can be judged",
+                                    side == COMPARE_SIDE_A ? "A" : "B");
+
+    s->lenient = true;
+    for (size_t i = 0; i < s->n_runs; i++) {
+        s->runs[i].side |= s->runs[i].given;
+    }
+    return e ? e : runs_choose(s, 0);
+}
+
+enum err compare_sides_choose(struct compare_sides *s, double limit)
+{
+    enum err e = runs_choose(s, limit);
+
     for (unsigned side = COMPARE_SIDE_A; side <= COMPARE_SIDE_B && !e; side++) {
         if (count_of(s, side) == 0) {
-            e = compare_sides_note(s->c, COMPARE_NO_RUNS, true, "no run of %s can be judged",
-                                   side == COMPARE_SIDE_A ? "A" : "B");
-            s->n_used = 0;
-            s->n_strata = 1;
-            s->design = COMPARE_OF_RUNS;
-            memset(s->in_use, false, s->n_hosts * sizeof *s->in_use);
-            return e;
+            e = runs_show(s, side);
         }
+    }
+    if (!e && (count_of(s, COMPARE_SIDE_A) == 0 || count_of(s, COMPARE_SIDE_B) == 0)) {
+        s->n_used = 0;
+        s->n_strata = 1;
+        s->design = COMPARE_OF_RUNS;
+        memset(s->in_use, false, s->n_hosts * sizeof *s->in_use);
+        return ERR_OK;
     }
     if (!e) {
         e = design_choose(s);

@@ -21,7 +21,8 @@ struct compare_sides_host { /* in a run */
 
 struct compare_sides_run {
     const struct run_file *f;
-    unsigned side;                    /* bits; 0: it does not count at all */
+    unsigned given;                   /* bits */
+    unsigned side;                    /* what is left of them; 0: it does not count at all */
     bool counts;                      /* with the present limit */
     bool tree;                        /* only the rows of its tree are it */
     uint32_t stratum;                 /* of a pool */
@@ -41,6 +42,7 @@ struct compare_sides {
     uint32_t *first; /* of each host, or stratum of a pool: the run in which it is first, + 1 */
     enum compare_design design;
     bool rates_differ;
+    bool lenient; /* nothing can be judged: what is there is shown all the same */
 };
 
 /* Puts runs, hosts and groups in order. Errors: ERR_FULL, ERR_NOMEM */

@@ -411,7 +411,26 @@ static enum err fetch_encode(struct buf *out, const struct wire_run_get *in, str
 
     WIRE_PUT(&m, offset, in->offset);
     WIRE_PUT(&m, revision, in->revision);
+    WIRE_PUT(&m, since_ns, in->since_ns);
+    WIRE_PUT(&m, until_ns, in->until_ns);
+    e = e ? e
+          : run_texts_put(&m.hosts, &m.n_hosts, in->hosts, in->n_hosts, WIRE_RUN_PATTERNS,
+                          WIRE_RUN_PATTERN_MAX, a);
     return e ? e : wire_pack(out, &m);
+}
+
+static enum err fetch_get(struct wire_run_get *out, const Procfleet__V1__RunGetRequest *m,
+                          struct wire_arena *a)
+{
+    out->offset = m->offset;
+    out->revision = m->revision;
+    out->since_ns = m->since_ns;
+    out->until_ns = m->until_ns;
+    if (!GET_TEXT(out, m, name, WIRE_RUN_SPEC_MAX)) {
+        return ERR_CORRUPT;
+    }
+    return run_texts_get(&out->hosts, &out->n_hosts, m->hosts, m->n_hosts, WIRE_RUN_PATTERNS,
+                         WIRE_RUN_PATTERN_MAX, a);
 }
 
 static enum err part_encode(struct buf *out, const struct wire_run_part *in, struct wire_arena *a)
@@ -486,8 +505,6 @@ enum err wire_run_encode(struct buf *out, enum wire_run_kind kind, const void *i
 
 static enum err owned_get(struct owned *o, enum wire_run_kind kind, const void *message)
 {
-    const Procfleet__V1__RunGetRequest *fetch;
-
     switch (kind) {
     case WIRE_RUN_MARK:
         return mark_get(&o->m.mark, message, &o->arena);
@@ -498,10 +515,7 @@ static enum err owned_get(struct owned *o, enum wire_run_kind kind, const void *
     case WIRE_RUN_LIST:
         return runs_get(&o->m.runs, message, &o->arena);
     case WIRE_RUN_FETCH:
-        fetch = message;
-        o->m.get.offset = fetch->offset;
-        o->m.get.revision = fetch->revision;
-        return GET_TEXT(&o->m.get, fetch, name, WIRE_RUN_SPEC_MAX) ? ERR_OK : ERR_CORRUPT;
+        return fetch_get(&o->m.get, message, &o->arena);
     default:
         return part_get(&o->m.part, message);
     }

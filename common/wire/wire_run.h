@@ -109,6 +109,10 @@ struct wire_run_get {
     struct str name;
     uint64_t offset;
     uint32_t revision; /* 0: the newest */
+    /* Without a name: a range that is no run; no hosts: all. */
+    size_t n_hosts;
+    const struct str *hosts;
+    int64_t since_ns, until_ns;
 };
 
 struct wire_run_part {
