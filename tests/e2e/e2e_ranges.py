@@ -49,7 +49,7 @@ def main():
         fleet.cli("diff", "--a", "host=lab-1", "--b", b, expect=1)
         fleet.cli("diff", "--a", "nonsense", "--b", b, expect=1)
         fleet.cli("diff", "--a", a, expect=2)
-        fleet.cli("diff", "--a", "host=lab-1 since=%s until=%s" % (moment(end), moment(begin)), "--b", b, expect=1)
+        fleet.cli("diff", "--a", "host=lab-1 since=%s until=%s" % (moment(end), moment(begin)), "--b", b, expect=2)
         _, out, _ = fleet.cli("gate", "none", "--against", "nothing", "--fail-on", "cpu_time > 5%", "--wait", "1s", expect=5)
         ensure("runs that are not there are told: " + out, "no run of A can be judged" in out)
         fleet.issue("query", "other", "pki", None, "--scope", "other-*")
