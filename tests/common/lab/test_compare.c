@@ -271,6 +271,11 @@ static void too_few_runs_are_refused_and_it_says_how_many_it_takes(void **state)
     s.ask.looks = 2; /* and so do two looks */
     refused(&s, COMPARE_FEW_RUNS);
     close_scene(&s);
+    open_scene(&s, 8, 20, 0.001, 0.5);
+    s.ask.n_a = 3; /* 3+8 could show something, and are refused all the same */
+    s.ask.assume_stable = true;
+    refused(&s, COMPARE_FEW_RUNS);
+    close_scene(&s);
 }
 
 static void a_diff_makes_as_many_tests_as_its_runs_can_carry(void **state)
@@ -620,6 +625,10 @@ static void a_change_within_the_noise_floor_is_no_regression(void **state)
     made[3].facts[1][2].value = str_make("i9-13900");
     refused(&s, COMPARE_DRIFT);
     past(&s, made, files, 11, 0.04);
+    made[3].f.n_hosts = 1; /* lacks one of the hosts */
+    made[3].f.n_rows = RUN_MADE_ROWS + 1;
+    refused(&s, COMPARE_DRIFT);
+    past(&s, made, files, 11, 0.04);
     made[3].f.head.state = RUN_EXPIRED;
     refused(&s, COMPARE_DRIFT);
     assert_false(has_note(&s, COMPARE_NOT_READY)); /* of neither side */
@@ -701,6 +710,21 @@ static void hosts_of_one_class_stand_for_each_other_if_asked(void **state)
         of_b(&s, i)->facts[0][2].value = str_make("i9-13900");
     }
     refused(&s, COMPARE_CLASS);
+    close_scene(&s);
+}
+
+static void a_floor_of_a_pool_takes_ten_differences_on_the_same_host(void **state)
+{
+    static struct run_made made[11];
+    const struct run_file *files[11];
+    struct scene s;
+
+    pool(&s, 0.08);
+    one_after_the_other(&s, 12);
+    past(&s, made, files, 11, 0.01); /* all on lab-1 */
+    assert_int_equal(judge(&s)->says, COMPARE_REGRESSION);
+    run_made_host(&made[10], 0, 2);
+    refused(&s, COMPARE_DRIFT); /* nine */
     close_scene(&s);
 }
 
@@ -795,6 +819,9 @@ static void of_a_run_of_a_tree_the_tree_counts(void **state)
     }
     assert_int_equal(judge(&s)->says, COMPARE_OK);
     assert_true(s.c->rows[0].a < 3950e9);
+    limit(&s, 0, "peak(private_bytes) > 5%");
+    judge(&s);
+    assert_true(s.c->rows[0].a == 800 << 20); /* not the host's */
     s.ask.n_limits = 0;
     s.ask.group_by = COMPARE_BY_TREE;
     judge(&s);
@@ -950,6 +977,7 @@ int main(void)
         cmocka_unit_test(hosts_that_not_every_run_has_are_left_out_and_named),
         cmocka_unit_test(runs_of_a_pool_are_compared_host_by_host),
         cmocka_unit_test(hosts_of_one_class_stand_for_each_other_if_asked),
+        cmocka_unit_test(a_floor_of_a_pool_takes_ten_differences_on_the_same_host),
         cmocka_unit_test(runs_on_half_common_hosts_are_refused),
         cmocka_unit_test(hosts_as_replicates_take_a_known_floor),
         cmocka_unit_test(a_group_that_a_run_lacks_counts_zero_there),
