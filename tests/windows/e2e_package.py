@@ -13,7 +13,7 @@ from fleet import BIN, ROOT, Fleet, check, ensure, skip  # noqa: E402  (it reads
 from prefix import WINESERVER, Prefix, windows  # noqa: E402
 
 FILES = ["README.txt", "agent.md", "agent.sample.yaml", "etl-tool.md", "install.cmd", "metrics-windows.md", "procfleet-agent.exe",
-         "procfleet-etl.exe", "procfleet.exe", "uninstall.cmd", "windows.md"]
+         "procfleet-etl.exe", "procfleet.exe", "procfleet.wprp", "uninstall.cmd", "windows.md", "wpr.md"]
 LICENCES = ["jansson", "libmicrohttpd", "libyaml", "mbedtls", "mingw-w64", "nng", "procfleet", "protobuf-c", "uthash", "xxhash",
             "zstd"]
 
