@@ -264,6 +264,7 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
 
     memset(q, 0, sizeof *q);
     q->host = str_make(c->settings.host);
+    q->run = str_make(opt_value(c->args, "run"));
     q->name = str_make(opt_value(c->args, "name"));
     e = cli_moment(c, "since", now_ns, &q->since_ns, why);
     if (!e) {

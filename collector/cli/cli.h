@@ -63,10 +63,11 @@ struct cli {
         "host", 0, "HOST", "name, glob or uuid of the hosts asked for (PROCFLEET_HOST; all)", 0 \
     }
 
-#define CLI_OPTS_RANGE                                                        \
-    {"since", 0, "TIME", "from then on: 5m, 2h, or 2026-11-21T09:00:00Z", 0}, \
-    {                                                                         \
-        "until", 0, "TIME", "up to then; as since", 0                         \
+#define CLI_OPTS_RANGE                                                                 \
+    {"run", 0, "NAME", "a run's hosts, range and processes; also NAME@3, NAME@ID", 0}, \
+        {"since", 0, "TIME", "from then on: 5m, 2h, or 2026-11-21T09:00:00Z", 0},      \
+    {                                                                                  \
+        "until", 0, "TIME", "up to then; as since", 0                                  \
     }
 
 /* Of commands that take a METRIC, for --help. */
@@ -148,7 +149,7 @@ NODISCARD enum err cli_table(const struct cli *c, struct table **out, bool live,
 
 /* The commands, each in its own file. */
 extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_diff,
-    cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_overview, cmd_ps, cmd_report,
+    cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_overview, cmd_ps, cmd_report, cmd_run,
     cmd_subscriptions, cmd_tail, cmd_timeline, cmd_top, cmd_tree;
 
 #endif

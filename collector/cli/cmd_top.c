@@ -142,8 +142,9 @@ static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
                           "--since: '%s' is not a time such as 5m; with --watch it moves along",
                           since);
     }
-    if (opt_value(c->args, "until")) {
-        return errmsg_set(why, ERR_USAGE, "--until: --watch is about now; leave one of them away");
+    if (opt_value(c->args, "until") || opt_value(c->args, "run")) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--until, --run: --watch is about now; leave one of them away");
     }
     if (opt_flag(c->args, "wide")) {
         return errmsg_set(why, ERR_USAGE, "--wide: --watch draws a screen; leave one of them away");

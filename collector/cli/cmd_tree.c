@@ -6,6 +6,7 @@
 
 static const struct opt opts[] = {
     {"at", 0, "TIME", "as it was then: 5m, 2h, or 2026-11-21T09:00:00Z (the newest data)", 0},
+    {"run", 0, "NAME", "at the end of this run, its hosts and processes; also NAME@3, NAME@ID", 0},
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},

@@ -664,8 +664,9 @@ static enum err on_host(void *ctx, const struct query_extract_host *h)
     map_clear(&x->cells);
     x->ticks = h->ticks->ticks;
     x->coarse = x->coarse || h->coarse;
-    if (h->ticks->ticks) {
-        x->host->step_ns = h->ticks->span_mono_ns / (int64_t)h->ticks->ticks;
+    if (h->ticks->ticks > 1) {
+        x->host->step_ns = clk_sub(h->ticks->last_wall_ns, h->ticks->first_wall_ns) /
+                           (int64_t)(h->ticks->ticks - 1);
         x->step_ns = x->host->step_ns > x->step_ns ? x->host->step_ns : x->step_ns;
     }
     return ERR_OK;

@@ -7,6 +7,7 @@
 #include "common/base/glob.h"
 #include "common/os/uuid.h"
 
+#define TICK_NS (60 * CLK_S)
 #define NEAR_NS (300 * CLK_S) /* a batch so far away tells the host's clock, too */
 
 struct clock_search {
@@ -39,6 +40,39 @@ enum err extract_range_clock(struct host_offset *out, const struct store_view *v
     enum err e = store_blocks_scan(view, host, &range, clock_block, &s);
 
     *out = s.best.known ? s.best : h->clock;
+    return e;
+}
+
+struct tick_search {
+    int64_t when_ns, first_ns;
+};
+
+static enum err tick_block(void *ctx, const struct store_block *b)
+{
+    struct tick_search *s = ctx;
+
+    for (size_t i = 0; i < b->batch->n_ticks; i++) {
+        int64_t wall_ns = b->batch->wall_ns[i];
+
+        if (wall_ns >= s->when_ns && wall_ns < s->first_ns) {
+            s->first_ns = wall_ns;
+        }
+    }
+    return ERR_OK;
+}
+
+enum err extract_range_tick(int64_t *out, const struct store_view *view, size_t host,
+                            int64_t when_ns)
+{
+    struct tick_search s = {when_ns, INT64_MAX};
+    const struct store_range range = {.since_ns = when_ns,
+                                      .until_ns = clk_add(when_ns, TICK_NS),
+                                      .made_since_ns = INT64_MIN,
+                                      .metrics = METRIC_BIT(M_CPU_TIME),
+                                      .no_rests = true};
+    enum err e = store_blocks_scan(view, host, &range, tick_block, &s);
+
+    *out = s.first_ns;
     return e;
 }
 

@@ -21,6 +21,11 @@ NODISCARD enum err extract_range_hosts(struct query_run *out, const struct query
 NODISCARD enum err extract_range_clock(struct host_offset *out, const struct store_view *view,
                                        size_t host, int64_t when_ns);
 
+/* The host's first tick at that moment of its own clock or later, 60 s at most; INT64_MAX: there is
+ * none yet. What a process used in all comes with the tick after its end. */
+NODISCARD enum err extract_range_tick(int64_t *out, const struct store_view *view, size_t host,
+                                      int64_t when_ns);
+
 /* extract_run of a range that is no run: two of them can be compared without files.
  * name  of the file's head */
 NODISCARD enum err extract_range(struct run_file **out, const struct query_env *env,

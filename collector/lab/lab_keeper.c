@@ -20,14 +20,15 @@
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 
-#define WAIT_NS     (180 * CLK_S)
-#define AGAIN_NS    (600 * CLK_S)
-#define POLL_NS     CLK_S
-#define SLOW_NS     (5 * CLK_S) /* ttl, hosts that come later, retention */
-#define AT_ONCE     256u        /* runs of one look */
-#define WINDOWS_MAX (1u << 18)
-#define MEMORY_MAX  ((size_t)64 << 20)
-#define RECENT      256u
+#define WAIT_NS      (180 * CLK_S)
+#define AGAIN_NS     (600 * CLK_S)
+#define POLL_NS      CLK_S
+#define TICK_WAIT_NS (5 * CLK_S)
+#define SLOW_NS      (5 * CLK_S) /* ttl, hosts that come later, retention */
+#define AT_ONCE      256u        /* runs of one look */
+#define WINDOWS_MAX  (1u << 18)
+#define MEMORY_MAX   ((size_t)64 << 20)
+#define RECENT       256u
 
 struct keeper_window {
     struct uuid host;
@@ -75,6 +76,17 @@ static int range_order(const void *a, const void *b)
                   ((const struct query_run_host *)b)->id.b, sizeof(struct uuid));
 }
 
+/* The end of a process tree: what its last processes used comes with the tick behind it. */
+static enum err range_last_tick(struct query_run_host *out, const struct store_view *view,
+                                size_t host)
+{
+    int64_t tick_ns;
+    enum err e = extract_range_tick(&tick_ns, view, host, out->until_ns);
+
+    out->until_ns = tick_ns == INT64_MAX ? clk_add(out->until_ns, TICK_WAIT_NS) : tick_ns + 1;
+    return e;
+}
+
 static enum err range_host(struct query_run_host *out, const struct store_view *view, size_t host,
                            const struct wire_run *run)
 {
@@ -91,7 +103,7 @@ static enum err range_host(struct query_run_host *out, const struct store_view *
     if (run->ended_ns && out->until_ns <= out->since_ns) {
         out->until_ns = out->since_ns + 1;
     }
-    return e;
+    return !e && run->ended_ns && run->root_pid ? range_last_tick(out, view, host) : e;
 }
 
 enum err lab_keeper_range(struct query_run *out, const struct store_view *view,

@@ -402,8 +402,11 @@ static enum err tree_host(struct tree *t)
 /* The moment: the last of the span. */
 static void tree_span(const struct query *q, struct query_span *s)
 {
-    s->anchored = !q->ask->at_ns;
-    s->until_ns = clk_add(q->ask->at_ns ? q->ask->at_ns : s->about->last_ns, 1);
+    bool by_run = q->env->run && !q->ask->at_ns; /* at its end */
+
+    s->anchored = !q->ask->at_ns && !by_run;
+    s->until_ns =
+        by_run ? s->until_ns : clk_add(q->ask->at_ns ? q->ask->at_ns : s->about->last_ns, 1);
     s->since_ns = clk_add(s->until_ns, -QUERY_LOOKBACK_NS);
 }
 

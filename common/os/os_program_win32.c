@@ -107,35 +107,114 @@ static HANDLE job_create(void)
     return job;
 }
 
-static enum err start_and_wait(const WCHAR *path, WCHAR *line, int *code)
+struct os_program {
+    HANDLE job; /* NULL: there is none */
+    PROCESS_INFORMATION child;
+};
+
+/* Suspended. */
+static enum err program_create(struct os_program *x, const WCHAR *path, WCHAR *line)
 {
     STARTUPINFOW start = {.cb = sizeof start};
-    PROCESS_INFORMATION child;
-    HANDLE job = job_create();
-    enum err e = ERR_OK;
-    DWORD exit_code = 1;
 
+    x->job = job_create();
     (void)SetConsoleCtrlHandler(leave_to_the_other, TRUE);
     if (!CreateProcessW(path, line, NULL, NULL, TRUE, CREATE_SUSPENDED, NULL, NULL, &start,
-                        &child)) {
-        e = translate(GetLastError());
-    } else {
-        if (job) {
-            (void)AssignProcessToJobObject(job, child.hProcess);
-        }
-        (void)ResumeThread(child.hThread);
-        if (WaitForSingleObject(child.hProcess, INFINITE) != WAIT_OBJECT_0 ||
-            !GetExitCodeProcess(child.hProcess, &exit_code)) {
+                        &x->child)) {
+        return translate(GetLastError());
+    }
+    if (x->job) {
+        (void)AssignProcessToJobObject(x->job, x->child.hProcess);
+    }
+    return ERR_OK;
+}
+
+/* Also of one that could not be started. */
+static enum err program_finish(struct os_program *x, int *code)
+{
+    DWORD exit_code = 1;
+    enum err e = ERR_OK;
+
+    if (x->child.hProcess) {
+        (void)ResumeThread(x->child.hThread);
+        if (WaitForSingleObject(x->child.hProcess, INFINITE) != WAIT_OBJECT_0 ||
+            !GetExitCodeProcess(x->child.hProcess, &exit_code)) {
             e = ERR_IO;
         }
-        CloseHandle(child.hThread);
-        CloseHandle(child.hProcess);
+        CloseHandle(x->child.hThread);
+        CloseHandle(x->child.hProcess);
     }
-    if (job) {
-        CloseHandle(job);
+    if (x->job) {
+        CloseHandle(x->job);
     }
     *code = (int)exit_code;
     return e;
+}
+
+static enum err start_and_wait(const WCHAR *path, WCHAR *line, int *code)
+{
+    struct os_program x = {NULL};
+    enum err e = program_create(&x, path, line), ended = program_finish(&x, code);
+
+    return e ? e : ended;
+}
+
+static uint64_t start_of(HANDLE process)
+{
+    FILETIME made, ended, kernel, user;
+
+    return GetProcessTimes(process, &made, &ended, &kernel, &user)
+               ? (uint64_t)made.dwHighDateTime << 32 | made.dwLowDateTime
+               : 0;
+}
+
+static enum err variable_set(const char *variable)
+{
+    WCHAR wide[512];
+    WCHAR *value;
+
+    if (MultiByteToWideChar(CP_UTF8, 0, variable, -1, wide, sizeof wide / sizeof *wide) == 0) {
+        return ERR_RANGE;
+    }
+    value = wcschr(wide, L'=');
+    if (!value) {
+        return ERR_INVALID;
+    }
+    *value = 0;
+    return SetEnvironmentVariableW(wide, value + 1) ? ERR_OK : ERR_IO;
+}
+
+enum err os_program_start(struct os_program **out, char **argv, const char *variable, uint32_t *pid,
+                          uint64_t *start, struct errmsg *why)
+{
+    struct os_program *x = mem_zalloc(sizeof *x);
+    WCHAR *line = command_line(argv[0], argv + 1);
+    enum err e = x ? line ? variable_set(variable) : ERR_RANGE : ERR_NOMEM;
+    int code;
+
+    fflush(NULL);
+    e = e ? e : program_create(x, NULL, line); /* looked for as the command interpreter does */
+    mem_free(line);
+    if (e) {
+        e = errmsg_set(why, e, "%s: %s", argv[0], err_text(e));
+        if (x) {
+            err_ignore(program_finish(x, &code));
+        }
+        mem_free(x);
+        return e;
+    }
+    *pid = x->child.dwProcessId;
+    *start = start_of(x->child.hProcess);
+    *out = x;
+    return ERR_OK;
+}
+
+enum err os_program_wait(struct os_program *x, int *code, struct errmsg *why)
+{
+    enum err e = program_finish(x, code);
+
+    mem_free(x);
+    return e ? errmsg_set(why, e, "cannot wait for the command: %s", err_text(e)) : ERR_OK;
 }
 
 enum err os_program_run(const char *name, char **args, int *code, struct errmsg *why)

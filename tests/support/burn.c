@@ -4,7 +4,8 @@
  *   burn            all of that
  *   burn wait       writes its 10 MiB, says so with one more byte on standard output, and waits
  *                   for end of file on standard input: something to look at while it lives
- *   burn burst N    only makes N processes that end at once, ten at a time */
+ *   burn burst N    only makes N processes that end at once, ten at a time
+ *   burn cpu S      only burns S seconds of CPU time (1.25) in one thread, and exits with code 0 */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,10 +30,10 @@ static int64_t thread_cpu_ns(void)
 
 static void *burn(void *arg)
 {
+    int64_t ns = arg ? *(const int64_t *)arg : BURN_NS;
     volatile uint64_t x = 1;
 
-    (void)arg;
-    while (thread_cpu_ns() < BURN_NS) {
+    while (thread_cpu_ns() < ns) {
         for (int i = 0; i < 100000; i++) {
             x = x * 6364136223846793005U + 1442695040888963407U;
         }
@@ -102,6 +103,12 @@ int main(int argc, char **argv)
 
     if (argc > 2 && strcmp(argv[1], "burst") == 0) {
         return burst(strtol(argv[2], NULL, 10));
+    }
+    if (argc > 2 && strcmp(argv[1], "cpu") == 0) {
+        int64_t ns = (int64_t)(strtod(argv[2], NULL) * 1e9);
+
+        burn(&ns);
+        return 0;
     }
     write_all();
     if (argc > 1 && strcmp(argv[1], "wait") == 0) {
