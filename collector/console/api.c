@@ -18,7 +18,7 @@
 extern const char api_openapi[], api_openapi_end[];
 
 #define HOSTS   (API_HOST | API_IDS | API_FORGOTTEN)
-#define RANGE   (HOSTS | API_SINCE | API_UNTIL | API_LAST)
+#define RANGE   (HOSTS | API_RUN | API_SINCE | API_UNTIL | API_LAST)
 #define PROCESS (API_PID | API_START | API_NAME | API_IDLE)
 #define PAGE    (API_LIMIT | API_CURSOR)
 

@@ -8,6 +8,7 @@
 #include "common/base/utf8.h"
 #include "common/conf/opt.h"
 #include "common/text/field.h"
+#include "common/wire/wire_run.h"
 
 #define SHOWN_MAX  40   /* bytes of a value in a sentence */
 #define DIGITS_UTC 12u  /* from so many on a moment of digits alone is UTC ns */
@@ -136,6 +137,11 @@ static enum err read_ids(struct api_args *a, const struct api_value *v)
     }
     a->q.ids = (struct str){(const char *)a->ids, n * sizeof *a->ids};
     return n ? ERR_OK : value_bad(v, "a list of ids, as hosts has them");
+}
+
+static enum err read_run(struct api_args *a, const struct api_value *v)
+{
+    return value_text(&a->q.run, v, WIRE_RUN_SPEC_MAX);
 }
 
 static enum err read_forgotten(struct api_args *a, const struct api_value *v)

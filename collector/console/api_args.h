@@ -11,6 +11,7 @@
 #define API_ARGS_LIST(X)    \
     X(HOST, host)           \
     X(IDS, ids)             \
+    X(RUN, run)             \
     X(FORGOTTEN, forgotten) \
     X(SINCE, since)         \
     X(UNTIL, until)         \

@@ -38,7 +38,7 @@ static void every_parameter_is_read(void **state)
     const struct wire_query *q = &args.q;
 
     (void)state;
-    read_well("host=web-*&ids=00112233-4455-6677-8899-aabbccddeeff,"
+    read_well("host=web-*&run=build%40last&ids=00112233-4455-6677-8899-aabbccddeeff,"
               "ffffffff-ffff-ffff-ffff-ffffffffffff&forgotten=true&until=1m&last=1h30m&at=now&"
               "metric=cpu_time,read_bytes&"
               "limit=7&idle&exited=1&pid=0x10&start=18446744073709551615&name=a%2Ab&"
@@ -46,6 +46,7 @@ static void every_parameter_is_read(void **state)
               "envelope=false&cursor=00fF&stages=true&"
               "by=avg&group_by=fleet&folded=true&max=500&wait=25s&shape=rows");
     assert_text(q->host, "web-*");
+    assert_text(q->run, "build@last");
     assert_int_equal(q->ids.n, 32);
     assert_memory_equal(q->ids.p, "\x00\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\xdd\xee",
                         15);
