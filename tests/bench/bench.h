@@ -13,7 +13,8 @@
 
 enum bench_better { BENCH_LESS, BENCH_MORE };
 
-/* Reads --json, --quick and --help (prints and exits); `about` is the table's first line. */
+/* Reads --json, --quick, --count and --help (prints and exits); `about` is the table's first
+ * line. */
 void bench_begin(int argc, char **argv, const char *name, const char *about);
 
 /* Parses, answers --help and ends then; ends with a sentence and 2 when the words are wrong.
@@ -27,6 +28,16 @@ double bench_number(const struct opt_args *args, const char *name, double least,
 
 /* Whether --quick was given: a run of about a second, for trying the program out. */
 bool bench_quick(void);
+
+/* Whether --count was given: the program does nothing but the passes given to bench_count, which
+ * scripts/bench runs under callgrind. */
+bool bench_counts(void);
+
+/* Calls pass(arg), and prints on a line of its own what callgrind needs to know of it: the figure,
+ * how many units it did, what a unit is, and at most how many instructions each should take (0 =
+ * no goal). Callgrind counts from entering bench_counted to leaving it, all threads. */
+void bench_count(const char *name, double units, const char *unit, double goal,
+                 void (*pass)(void *), void *arg);
 
 /* One figure; goal: what it should reach, at most (BENCH_LESS) or at least (BENCH_MORE); 0 = none.
  */

@@ -335,6 +335,20 @@ static double measure(struct stream *s, struct stages *g,
     return best;
 }
 
+struct counted {
+    struct stream *s;
+    struct stages *g;
+};
+
+static void count_totals(void *ctx)
+{
+    struct counted *c = ctx;
+
+    if (pass_totals(c->s, c->g) == 0) {
+        give_up("nothing was decoded");
+    }
+}
+
 /* The stream's own truth: a round puts every thread on and off. */
 static void check(const struct stream *s, const struct stages *g)
 {
@@ -361,12 +375,20 @@ int main(int argc, char **argv)
                 "Raw records to counters per process, in memory, one core.");
     stream_make(&s);
     stages_make(&g);
+    if (bench_counts()) { /* of a round that is not the first: tables have been filled */
+        (void)pass_totals(&s, &g);
+        g.begun_ns += s.length_ns;
+        forget_ended(&g);
+        bench_count("decode_aggregate", (double)s.n, "event", 150, count_totals,
+                    &(struct counted){&s, &g});
+        return bench_end();
+    }
     present_ns = measure(&s, &g, pass_present);
     decode_ns = measure(&s, &g, pass_decode);
     look_up_ns = measure(&s, &g, pass_look_up);
     total_ns = measure(&s, &g, pass_totals);
     check(&s, &g);
-    bench_figure("decode_aggregate", 1e3 / total_ns, "M events/s", 40, BENCH_MORE);
+    bench_figure("decode_aggregate", 1e3 / total_ns, "M events/s", 60, BENCH_MORE);
     bench_figure("decode_only", 1e3 / decode_ns, "M events/s", 0, BENCH_MORE);
     bench_figure("share_present", 100 * present_ns / total_ns, "%", 0, BENCH_LESS);
     bench_figure("share_decode", 100 * (decode_ns - present_ns) / total_ns, "%", 0, BENCH_LESS);

@@ -542,7 +542,7 @@ static void report(const struct shape *shape, const struct mode *mode, unsigned 
     double messages = r->messages / r->cpu_s;
 
     figure(shape, mode, subs, "messages_per_cpu_second", messages / 1e3, "k",
-           judged && shape->judged_by_messages ? 100 : 0, BENCH_MORE);
+           judged && shape->judged_by_messages ? 150 : 0, BENCH_MORE);
     figure(shape, mode, subs, "updates_per_cpu_second", messages * r->updates / 1e6, "M",
            judged && !shape->judged_by_messages ? 2 : 0, BENCH_MORE);
     if (subs) {

@@ -50,11 +50,11 @@ struct row {
     struct overhead_figures last;
 };
 
-static struct row rows[] = {{.rate_hz = 10, .cpu_goal = 0.1, .mb_goal = 8},
+static struct row rows[] = {{.rate_hz = 10, .cpu_goal = 0.3, .mb_goal = 8},
                             {.rate_hz = 50},
-                            {.rate_hz = 100, .cpu_goal = 0.5, .mb_goal = 10},
+                            {.rate_hz = 100, .cpu_goal = 0.45, .mb_goal = 9},
                             {.rate_hz = 500},
-                            {.rate_hz = 1000, .cpu_goal = 2, .mb_goal = 16}};
+                            {.rate_hz = 1000, .cpu_goal = 0.7, .mb_goal = 10}};
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 static pid_t sleepers[SLEEPERS];

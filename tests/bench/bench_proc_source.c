@@ -206,7 +206,7 @@ int main(int argc, char **argv)
     bench_begin(argc, argv, "bench_proc_source",
                 "live Linux source, 200 processes that wait beside this machine's own");
     measure_tables("proc_source", true, false, 1, 10);
-    measure_tables("proc_source_every_file", true, true, 1, 30);
+    measure_tables("proc_source_every_file", true, true, 1, 18);
     measure_tables("proc_source_polled", false, false, 1, 10);
     measure_tables("proc_source_4_threads", true, false, 4, 0);
     measure_tables("proc_source_4_threads_every_file", true, true, 4, 0);

@@ -33,6 +33,7 @@ static const struct opt options[] = {
     {"rounds", 0, "N", "of each question (9)", false},
     {"quick", 0, NULL, "a small form of everything", false},
     {"json", 0, NULL, "a line for each figure", false},
+    {"count", 0, NULL, "one window, for callgrind (scripts/bench)", false},
 };
 
 static const struct opt_command command = {
@@ -74,15 +75,15 @@ static bool wanted(const char *part)
     return n_only == 0;
 }
 
-static void begin(bool json)
+static void begin(bool json, bool count)
 {
-    char name[] = "bench_store", flag[] = "--json", about[160];
-    char *argv[] = {name, flag, NULL};
+    char name[] = "bench_store", lines[] = "--json", counted[] = "--count", about[160];
+    char *argv[] = {name, count ? counted : lines, NULL};
 
     (void)snprintf(about, sizeof about,
                    "150 processes x 30 metrics at 1 Hz; %u hosts x %d s, %u x %d s", o.hosts,
                    (int)(o.span_ns / CLK_S), o.wide_hosts, (int)(o.wide_ns / CLK_S));
-    bench_begin(json ? 2 : 1, argv, name, about);
+    bench_begin(json || count ? 2 : 1, argv, name, about);
 }
 
 int main(int argc, char **argv)
@@ -96,8 +97,11 @@ int main(int argc, char **argv)
     struct opt_args *args = bench_options(&command, argc, argv);
 
     take_options(args);
-    begin(opt_flag(args, "json"));
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    begin(opt_flag(args, "json"), opt_flag(args, "count"));
+    if (bench_counts()) {
+        store_count();
+    }
+    for (size_t i = 0; !bench_counts() && i < sizeof parts / sizeof *parts; i++) {
         if (wanted(parts[i].name)) {
             parts[i].run(&o);
         }

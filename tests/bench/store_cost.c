@@ -87,7 +87,7 @@ void store_cost_settle(struct fill *f, struct store_cost *sum)
 uint64_t store_cost_tell_bytes(struct fill *f, const char *name, bool goals)
 {
     static const char *const kinds[SEG_KINDS] = {"", "raw", "10s", "1min", "1h", "rest"};
-    static const double goal[SEG_KINDS] = {0, 0.65, 0.236, 0.061, 0.008, 0};
+    static const double goal[SEG_KINDS] = {0, 0.60, 0, 0, 0.0035, 0};
     struct store_room room;
     char text[96];
 
@@ -99,9 +99,9 @@ uint64_t store_cost_tell_bytes(struct fill *f, const char *name, bool goals)
         if (goals && k >= SEG_10S && k <= SEG_1H && room.kind[k].values) {
             snprintf(text, sizeof text, "%s_point_%s", name, kinds[k]);
             bench_figure(text, (double)room.kind[k].bytes / (double)room.kind[k].values, "B/point",
-                         k == SEG_10S    ? 2.32
-                         : k == SEG_1MIN ? 3.32
-                                         : 4.11,
+                         k == SEG_10S    ? 2.45
+                         : k == SEG_1MIN ? 4.45
+                                         : 0,
                          BENCH_LESS);
         }
     }

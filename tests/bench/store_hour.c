@@ -33,13 +33,13 @@ static void ask_all(struct hour *h)
     struct store_ask_process p;
     struct store_ask_times t;
 
-    ask(h, (struct store_ask_figures){"top10", QUERY_TOP, &top, 5, 0});
+    ask(h, (struct store_ask_figures){"top10", QUERY_TOP, &top, 8, 3});
     store_ask_first(h->f->store, &top, &p);
     q = store_ask_history(&p, 1, FILL_T0, end_ns);
     t = ask(h, (struct store_ask_figures){"history_1_metric", QUERY_HISTORY, &q, 6, 0});
     bench_figure("history_rows", (double)t.rows, "", 0, BENCH_MORE);
     q = store_ask_history(&p, 24, FILL_T0, end_ns);
-    ask(h, (struct store_ask_figures){"history_24_metrics", QUERY_HISTORY, &q, 0, 5});
+    ask(h, (struct store_ask_figures){"history_24_metrics", QUERY_HISTORY, &q, 10, 4});
     q.step_ns = 60 * CLK_S;
     ask(h, (struct store_ask_figures){"history_24_metrics_by_minute", QUERY_HISTORY, &q, 0, 0});
     t = ask(h, (struct store_ask_figures){"tree_at", QUERY_TREE, &tree, 0, 4.7});
@@ -119,16 +119,16 @@ static void keep(struct hour *h)
     struct store_costs c = store_cost_windows(f, h->sizes->span_ns, h->y);
     double values, own, sql;
 
-    store_cost_tell("hour", f, &c, 60);
+    store_cost_tell("hour", f, &c, 0);
     store_cost_settle(f, &c.seal);
     own = (double)store_cost_tell_bytes(f, "hour", true);
     sql = (double)store_sqlite_bytes(h->y);
     values = (double)f->values;
-    bench_figure("hour_wire", (double)f->bytes / values, "B/value", 1.05, BENCH_LESS);
+    bench_figure("hour_wire", (double)f->bytes / values, "B/value", 0, BENCH_LESS);
     bench_figure("hour_written", (double)(c.put.written + c.seal.written) / values, "B/value", 2.2,
                  BENCH_LESS);
     bench_figure("hour_values_per_cpu_second_all",
-                 store_cost_per_cpu(f->values, c.put.cpu_ns + c.seal.cpu_ns), "M", 0, BENCH_MORE);
+                 store_cost_per_cpu(f->values, c.put.cpu_ns + c.seal.cpu_ns), "M", 40, BENCH_MORE);
     bench_figure("sqlite_bytes_ratio_rows", sql / own, "x", 0, BENCH_MORE);
     bench_figure("sqlite_written_ratio_rows_to_all",
                  (double)(c.sql_put.written + c.sql_window.written) /
@@ -162,6 +162,32 @@ void store_hour(const struct store_sizes *o)
     fill_destroy(h.f);
     support_remove_dir(h.dir);
     support_remove_dir(h.sql_dir);
+}
+
+static void count_put(void *ctx)
+{
+    fill_put(ctx, SIZE_MAX);
+}
+
+static void count_seal(void *ctx)
+{
+    struct fill *f = ctx;
+
+    fill_seal(f, f->until_ns);
+}
+
+void store_count(void)
+{
+    char dir[256];
+    struct store_conf conf = fill_store_conf(support_temp_dir(dir, sizeof dir));
+    struct fill *f = store_cost_fill(2, 10, 0);
+
+    fill_open(f, &conf);
+    fill_make(f, FILL_T0 + STORE_COST_WINDOW);
+    bench_count("hour_put", (double)f->values, "value", 0, count_put, f);
+    bench_count("hour_seal", (double)f->values, "value", 180, count_seal, f);
+    fill_destroy(f);
+    support_remove_dir(dir);
 }
 
 void store_second(const struct store_sizes *o)

@@ -11,6 +11,7 @@ struct store_sizes {
 };
 
 void store_hour(const struct store_sizes *o);
+void store_count(void); /* store_hour.c: bench_count of putting and sealing a window */
 void store_wide(const struct store_sizes *o);
 void store_live(const struct store_sizes *o);   /* store_wide.c */
 void store_second(const struct store_sizes *o); /* store_hour.c */

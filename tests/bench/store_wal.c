@@ -52,7 +52,7 @@ static void opening(struct fill *f, const struct store_conf *conf, const char *n
     snprintf(text, sizeof text, "restart_%s_cpu", name);
     bench_figure(text, bench_ms(cpu_ns), "ms", 0, BENCH_LESS);
     snprintf(text, sizeof text, "restart_%s_cold_per_gib", name);
-    bench_figure(text, (double)took_ns / CLK_S * 1073741824 / (double)log_bytes, "s", 0.1,
+    bench_figure(text, (double)took_ns / CLK_S * 1073741824 / (double)log_bytes, "s", 0.15,
                  BENCH_LESS);
 }
 

@@ -43,7 +43,7 @@ void store_wide(const struct store_sizes *o)
 
     fill_open(f, &conf);
     c = store_cost_windows(f, o->wide_ns, NULL);
-    store_cost_tell("wide", f, &c, 60);
+    store_cost_tell("wide", f, &c, 40);
     store_cost_tell_bytes(f, "wide", false);
     store_ask_tell(f, &conf, &(struct store_ask_figures){"wide_top10", QUERY_TOP, &top, 0, 0},
                    o->rounds);
