@@ -69,15 +69,22 @@ function turn(signal) {
         return Promise.resolve();
     }
     return new Promise((resolve, reject) => {
-        const place = { resolve };
-        waiting.push(place);
-        signal?.addEventListener('abort', () => {
+        /* Who listens on a part of the view's signal is kept as long as that: for hours. */
+        const gone = () => {
             const i = waiting.indexOf(place);
             if (i >= 0) {
                 waiting.splice(i, 1);
                 reject(signal.reason);
             }
-        });
+        };
+        const place = {
+            resolve() {
+                signal?.removeEventListener('abort', gone);
+                resolve();
+            },
+        };
+        waiting.push(place);
+        signal?.addEventListener('abort', gone);
     });
 }
 
@@ -88,11 +95,15 @@ function turnEnds() {
 
 const pause = (ms, signal) =>
     new Promise((resolve, reject) => {
-        const timer = setTimeout(resolve, ms);
-        signal?.addEventListener('abort', () => {
+        const gone = () => {
             clearTimeout(timer);
             reject(signal.reason);
-        });
+        };
+        const timer = setTimeout(() => {
+            signal?.removeEventListener('abort', gone);
+            resolve();
+        }, ms);
+        signal?.addEventListener('abort', gone);
     });
 
 export function headers() {
