@@ -1,14 +1,17 @@
 /* What comparing runs costs: of two runs, of eight against eight, a gate of three quantities, a
- * report. Runs of 20 hosts with 40 images of two users each and 24 metrics, as files in memory:
- * reading them is part of every figure, the disk is not. */
+ * report; and how long a mark takes to the disk. Runs of 20 hosts with 40 images of two users each
+ * and 24 metrics, as files in memory: reading them is part of every figure, the disk is not but for
+ * marks. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/lab/runs.h"
 #include "common/lab/compare.h"
 #include "common/lab/report.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/draw.h"
+#include "tests/support/support.h"
 
 #define HOSTS   20u
 #define IMAGES  40u
@@ -157,6 +160,53 @@ static double median_ms(enum what what, size_t n, size_t *bytes)
     return bench_median(times, count);
 }
 
+#define MARKS 400u
+
+static int mark_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Begin and end of runs of 20 hosts, one after the other, each durable when it returns. */
+static double mark_p99_ms(void)
+{
+    static struct wire_run_host on[HOSTS];
+    static double times[2 * MARKS];
+    const struct runs_who who = {"ci", "", false};
+    size_t n = 0, count = bench_quick() ? 20 : MARKS;
+    struct lab_db *db;
+    char dir[256];
+
+    for (uint8_t i = 0; i < HOSTS; i++) {
+        on[i] = (struct wire_run_host){.id = {{i}}, .name = str_make(host_names[i])};
+    }
+    bench_check(lab_db_open(&db, support_temp_dir(dir, sizeof dir), NULL, NULL), "lab.db");
+    for (size_t i = 0; i < count; i++) {
+        for (unsigned end = 0; end < 2; end++) {
+            struct wire_run_mark m = {.id = {{1, (uint8_t)i, (uint8_t)(i >> 8)}},
+                                      .name = str_make("bench")};
+            struct runs_mark mark = {
+                .m = &m, .when_ns = os_utc_ns(), .n_hosts = end ? 0 : HOSTS, .hosts = on};
+            int64_t from = os_mono_ns();
+            struct arena memory;
+            struct wire_run run;
+
+            arena_init(&memory, 1u << 20);
+            bench_check(end ? runs_end(db, &who, &mark, &memory, &run, NULL)
+                            : runs_begin(db, &who, &mark, &memory, &run, NULL),
+                        "mark");
+            times[n++] = bench_ms(os_mono_ns() - from);
+            arena_fini(&memory);
+        }
+    }
+    lab_db_close(db);
+    support_remove_dir(dir);
+    qsort(times, n, sizeof *times, mark_order);
+    return times[n - 1 - n / 100];
+}
+
 int main(int argc, char **argv)
 {
     const struct metric *m = NULL;
@@ -177,6 +227,7 @@ int main(int argc, char **argv)
     bench_figure("diff_8_8", median_ms(DIFF, 8, &bytes), "ms", 250, BENCH_LESS);
     bench_figure("gate_8_8", median_ms(GATE, 8, &bytes), "ms", 100, BENCH_LESS);
     bench_figure("report_8_8", median_ms(REPORT, 8, &bytes), "ms", 1000, BENCH_LESS);
+    bench_figure("mark_p99", mark_p99_ms(), "ms", 50, BENCH_LESS);
     bench_figure("report_size", (double)bytes / 1024, "KiB", 2048, BENCH_LESS);
     for (size_t i = 0; i < RUNS; i++) {
         buf_fini(&files[i]);

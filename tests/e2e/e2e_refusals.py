@@ -172,18 +172,22 @@ READ = ("Query/GetServerInfo", "Query/Fetch", "Query/Poll", "Query/Subscriptions
 ASK = ("Query/ListHosts", "Query/Top", "Query/Processes", "Query/History", "Query/Events", "Query/Coverage", "Query/Tree",
        "Query/Overview", "Query/Series", "Query/Lifetimes", "Query/Pulse")
 ADMIN = ("Admin/Status", "Admin/Disconnect", "Admin/SetLogLevel", "Admin/ForgetHost")
+MARK = ("Mark/RunBegin", "Mark/RunEnd")
+RUNS = ("Query/Runs", "Query/RunGet")
 METHODS = {
     "ingest": ("Ingest/Hello", "Ingest/Push", "Ingest/Heartbeat", "Ingest/Renew"),
-    "query": READ + ASK + ADMIN,
+    "query": READ + ASK + RUNS + MARK + ("Mark/RunPut",) + ADMIN,
     "enroll": ("Enroll/Enroll", "Enroll/RenewExpired"),
 }
-DENIED = {"query": {"subscribe": ASK + ADMIN, "query": ADMIN, "admin": ()}}  # at a listener to a role; else nothing
-LET_IN = {"ingest": ("agent",), "query": ("query", "subscribe", "admin", "query scope", "subscribe scope"),
-          "events": ("subscribe",), "enroll": ("agent", "query", "subscribe", "admin", "query scope", "subscribe scope", "nobody")}
+PUT = ("Mark/RunPut",)
+DENIED = {"query": {"subscribe": ASK + RUNS + MARK + PUT + ADMIN, "query": MARK + PUT + ADMIN, "admin": (),
+                    "mark": READ + ASK + RUNS + PUT + ADMIN}}  # at a listener to a role; else nothing
+LET_IN = {"ingest": ("agent",), "query": ("query", "subscribe", "admin", "mark", "query scope", "subscribe scope"),
+          "events": ("subscribe",), "enroll": ("agent", "query", "subscribe", "admin", "mark", "query scope", "subscribe scope", "nobody")}
 
 
 def roles_and_methods(fleet):
-    for role in ("agent", "query", "subscribe", "admin", "query scope", "subscribe scope", "nobody"):
+    for role in ("agent", "query", "subscribe", "admin", "mark", "query scope", "subscribe scope", "nobody"):
         kind, scope = role.split()[0], ("--scope", "web-*") if "scope" in role else ()
         tls = {"ca": fleet.path("pki", "ca.pem")} if role == "nobody" else fleet.issue(
             kind, "is-" + role.replace(" ", "-"), "pki", None, *scope)
