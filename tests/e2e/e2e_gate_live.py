@@ -54,7 +54,7 @@ def main():
         ensure("the files say the same: " + out, "cpu_time +" in out)
         page = fleet.path("r.html")
         fleet.cli("report", "b", "--against", "a", "-o", page, who="ci")
-        ensure("a report", "cpu_time +" in open(page, encoding="utf-8").read())
+        ensure("a report", "<caption>Changes of B against A" in open(page, encoding="utf-8").read())
 
 
 main()
