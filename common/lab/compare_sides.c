@@ -593,6 +593,12 @@ static bool same_release(struct str a, struct str b)
     }
 }
 
+/* Samples come as they can: what differs by less than half is the same rate. 0: not known. */
+static bool rates_differ(int64_t a, int64_t b)
+{
+    return a > 0 && b > 0 && (a > b + b / 2 || b > a + a / 2);
+}
+
 /* Compares a host of a run with the same host, or one of the same class, of another. */
 static enum err hosts_alike(struct compare_sides *s, const struct compare_sides_run *x, size_t i,
                             const struct compare_sides_run *y, size_t k)
@@ -601,7 +607,7 @@ static enum err hosts_alike(struct compare_sides *s, const struct compare_sides_
     enum compare_code code = COMPARE_FINE;
     const char *what = "";
 
-    s->rates_differ = s->rates_differ || a->step_ns != b->step_ns;
+    s->rates_differ = s->rates_differ || rates_differ(a->step_ns, b->step_ns);
     if (x->hosts[i].class_hash != y->hosts[k].class_hash) {
         code = COMPARE_CLASS;
         what = "is of different classes";
