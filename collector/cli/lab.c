@@ -11,8 +11,8 @@
 #include "common/os/os.h"
 #include "common/wire/wire_run.h"
 
-#define LOOK_NS     (500 * CLK_MS)
-#define HISTORY_MAX 128u /* runs asked for */
+#define LOOK_NS     (500 * CLK_MS) /* at a directory; a collector four times as seldom */
+#define HISTORY_MAX 128u           /* runs asked for */
 
 static enum err lab_fail(const struct cli *c, int *code, enum err e, const char *what)
 {
@@ -391,7 +391,7 @@ enum err lab_open(struct lab *x, struct cli *c, int64_t wait_ns, unsigned sectio
         }
         lab_close(x);
         x->a.n_runs = x->b.n_runs = x->n_history = 0;
-        os_sleep_ns(LOOK_NS);
+        os_sleep_ns(opt_value(c->args, "runs") ? LOOK_NS : 4 * LOOK_NS);
     }
     ask_fill(x, c);
     return ERR_OK;
