@@ -1,5 +1,6 @@
 #include "agent/agent.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,8 +46,9 @@ struct agent {
     struct uplink *uplink;
     struct control_agent *control;
     bool started;
-    int64_t publish_ns; /* monotonic: when the status is due; the core thread's */
-    bool told_nobody;   /* that process_filter leaves nobody; the core thread's */
+    int64_t publish_ns;    /* monotonic: when the status is due; the core thread's */
+    bool told_nobody;      /* that process_filter leaves nobody; the core thread's */
+    atomic_bool no_events; /* the collector keeps none of providers; until it says so it is asked */
 
     struct os_mutex *lock; /* guards all below; taken after no other */
     struct os_cond *over;  /* status.ended */
@@ -454,6 +456,7 @@ static enum err agent_open_source(void *ctx, struct source **out, struct source_
                                   .n_paths = a->opts.n_files,
                                   .rebase = a->opts.rebase,
                                   .speed_permille = a->opts.speed_permille,
+                                  .schemas = a->opts.conf->events.n_providers > 0,
                                   .now_ns = a->now_ns};
 
     return a->opts.n_files > 0 ? etl_file_open(out, &files, sink, why)
@@ -463,11 +466,13 @@ static enum err agent_open_source(void *ctx, struct source **out, struct source_
 static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
 {
     struct budget_conf budget = a->opts.conf->budget;
+    struct forward_conf events = a->opts.conf->events;
     struct monitor_conf conf = {.open = agent_open_source,
                                 .open_ctx = a,
                                 .period_ns = a->opts.conf->period_ns,
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .who = a->opts.conf->who,
+                                .events = &events,
                                 .budget = &budget,
                                 .level = agent_on_level,
                                 .bytes_sent = agent_bytes_sent,
@@ -479,6 +484,12 @@ static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
 
     budget.request = a->opts.level;
     budget.request_span_ns = a->opts.level_span_ns;
+    e = privacy_create(&a->filter, &a->opts.conf->filter);
+    if (e) {
+        return errmsg_set(why, e, "cannot set up the agent's privacy: %s", err_text(e));
+    }
+    events.privacy = a->filter;
+    events.refused = &a->no_events;
     e = monitor_create(&a->monitor, &conf, why);
     if (!e) {
         e = monitor_open(a->monitor, why);
@@ -518,6 +529,17 @@ static void agent_on_limit(void *ctx, size_t bytes)
     batch_limit(a->batch, bytes);
 }
 
+/* One of a release before: what it would drop does not take room in the spool. */
+static void agent_on_events(void *ctx, bool kept)
+{
+    struct agent *a = ctx;
+
+    if (atomic_exchange(&a->no_events, !kept) == kept && a->opts.conf->events.n_providers) {
+        log_line(kept ? LOG_INFO : LOG_WARN, "agent", "events", "providers=%s",
+                 kept ? "sent" : "\"the collector is older and keeps none\"");
+    }
+}
+
 static enum err agent_open_uplink(struct agent *a, struct errmsg *why)
 {
     const struct source_about *about = monitor_about(a->monitor);
@@ -527,6 +549,7 @@ static enum err agent_open_uplink(struct agent *a, struct errmsg *why)
                                .n_addresses = a->opts.conf->n_addresses,
                                .heartbeat_ns = a->opts.conf->heartbeat_ns,
                                .limit = agent_on_limit,
+                               .events = agent_on_events,
                                .ctx = a};
     struct wire_hello *h = &conf.hello;
 
@@ -549,10 +572,7 @@ static enum err agent_open_pipeline(struct agent *a, struct errmsg *why)
         return e;
     }
     agent_store_mark(&a->store, a->opts.conf, &monitor_about(a->monitor)->boot);
-    e = privacy_create(&a->filter, &a->opts.conf->filter);
-    if (!e) {
-        e = agent_open_batch(a);
-    }
+    e = agent_open_batch(a);
     if (e) {
         return errmsg_set(why, e, "cannot set up the agent's pipeline: %s", err_text(e));
     }

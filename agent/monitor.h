@@ -12,6 +12,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/account/budget.h"
 #include "agent/decode/decode.h"
+#include "agent/forward/forward.h"
 #include "agent/privacy/process_filter.h"
 #include "agent/process/instances.h"
 #include "agent/process/lifecycle.h"
@@ -33,6 +34,9 @@ struct monitor_conf {
     size_t processes_max;              /* of one tick; twice as many instances are remembered */
     /* Whose rows and lifecycle events come out; read by monitor_create. */
     struct process_filter_conf who;
+    /* Whose events come out as LIFE_PROVIDER, beside the lifecycle's; read by monitor_create but
+     * for the texts, and `privacy`. NULL: nobody's. */
+    const struct forward_conf *events;
     void (*tick)(void *ctx, const struct sample_tick *tick); /* everything is borrowed */
     void (*life)(void *ctx, const struct life_event *ev);    /* during the call */
     /* The run is over, as monitor_run would say; the core thread's last call. May be NULL. */
@@ -58,6 +62,16 @@ struct monitor_event_sink {
     void *ctx;
 };
 
+/* Gets events of providers that are no facts of the monitor's own, with the values of their fields
+ * (event_values_read), as they happened: no limit, no privacy. `of` is the process of the record's
+ * header, NULL = unknown. Everything is borrowed during the call. */
+struct monitor_described_sink {
+    void (*event)(void *ctx, const struct life_event *ev, const struct proc_info *of);
+    void *ctx;
+    const char *const *providers; /* as forward_conf's, borrowed as long as the sink is in use */
+    size_t n_providers;           /* 0: every provider */
+};
+
 struct monitor_stats {
     int64_t cpu_ns, resident_bytes; /* of this program */
     struct source_stats source;
@@ -65,6 +79,7 @@ struct monitor_stats {
     struct instances_stats instances;
     struct lifecycle_stats lifecycle;
     struct aggregate_stats aggregate;
+    struct forward_stats forward;
     struct sampler_stats sampler;
     uint64_t events; /* records and facts the source handed on */
     uint64_t table_rows;
@@ -73,7 +88,7 @@ struct monitor_stats {
     uint64_t level_steps[LEVEL_CAUSE_COUNT]; /* so far, by cause */
 };
 
-#define MONITOR_LEDGER_ROWS (48 + SOURCE_LEDGER_ROWS)
+#define MONITOR_LEDGER_ROWS (57 + SOURCE_LEDGER_ROWS)
 
 /* Touches nothing outside. Errors: ERR_RANGE (period), ERR_INVALID, ERR_FULL (who), ERR_NOMEM */
 NODISCARD enum err monitor_create(struct monitor **out, const struct monitor_conf *conf,
@@ -124,6 +139,12 @@ NODISCARD enum err monitor_set_filter(struct monitor *m, const struct process_fi
 /* Where decoded events go from now on, those of filtered processes left out; NULL: nowhere. */
 void monitor_on_event(struct monitor *m, const struct monitor_event_sink *sink);
 
+/* Where events of providers go from now on; NULL: nowhere. Errors: ERR_INVALID (a provider),
+ * ERR_FULL (too many), ERR_NOMEM; the sink before stays */
+NODISCARD enum err monitor_on_described(struct monitor *m,
+                                        const struct monitor_described_sink *sink,
+                                        struct errmsg *why);
+
 /* What is collected, changed while it runs: the kernel's kinds of events (EVENT_TRACE_FLAG_…;
  * context switches bring threads along, without which nobody would own them), stacks, a further
  * provider. From any thread. Errors: ERR_UNSUPPORTED (the source knows no such thing), those of its
@@ -149,5 +170,7 @@ void monitor_stats(struct monitor *m, struct monitor_stats *out);
 /* The counters as rows for the loss ledger, MONITOR_LEDGER_ROWS of them at most, always in the same
  * order. On the core thread. */
 size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max);
+/* The source, NULL before it is open; the monitor's own. */
+struct source *monitor_opened(struct monitor *m);
 
 #endif

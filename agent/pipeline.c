@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "agent/monitor_row.h"
 #include "agent/pipeline_ledger.h"
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
@@ -35,6 +36,9 @@ struct monitor {
     uint32_t who_no; /* grows with every other `who`; 0 is none */
     uint64_t facts, table_rows, hidden_events;
     struct monitor_event_sink events;
+    struct forward *forward; /* NULL: no providers are chosen */
+    struct forward *watch;   /* NULL: nobody listens to events of providers on this host */
+    struct monitor_described_sink described;
 
     bool governed;
     struct budget budget;
@@ -59,7 +63,6 @@ struct monitor {
 };
 
 enum { THREADS_MAX = 1 << 17, TEXT_MAX = 16 << 20 };
-enum { FLAG_THREAD = 0x2, FLAG_CSWITCH = 0x10 }; /* EVENT_TRACE_FLAG_… */
 #define GRACE_NS (10 * CLK_S)
 
 /* -- calls from other threads -- */
@@ -189,6 +192,7 @@ static void monitor_read_own(struct monitor *m, struct budget_reading *r)
     r->cpu_ns = os_cpu_ns();
     r->resident_bytes = monitor_resident(m);
     r->events = d.in + m->facts - m->shed.excused;
+    r->events -= m->forward ? forward_stats(m->forward)->in : 0; /* they have limits of their own */
     r->lost = s.lost_events + s.lost_buffers - s.lost_at_start;
     r->ring_permille = s.ring_permille;
 }
@@ -362,6 +366,32 @@ static void monitor_on_fact(void *ctx, const struct event *ev)
     monitor_take_event(m, ev);
 }
 
+/* What is no fact may be an event of a chosen provider; whose it is by its header. */
+static void monitor_forward(struct monitor *m, const struct raw_event *raw)
+{
+    struct proc_info info = {.id = {.pid = raw->pid != EVENT_NO_ID ? raw->pid : 0}};
+    struct instance *p = raw->pid != EVENT_NO_ID ? instances_owner(m->table, raw->pid) : NULL;
+    struct life_event ev;
+
+    if (p) {
+        info.id = p->info.id;
+        info.name = p->info.name;
+    }
+    if (m->watch && forward_takes(m->watch, raw) && !forward_describe(m->watch, raw, &ev)) {
+        ev.info = info;
+        m->described.event(m->described.ctx, &ev, p ? &p->info : NULL);
+    }
+    if (!m->forward || !forward_takes(m->forward, raw)) {
+        return;
+    }
+    if (!(p ? monitor_wants(m, p) : process_filter_wants(m->who, &info))) {
+        forward_hide(m->forward);
+    } else if (forward_event(m->forward, raw, &ev) == ERR_OK) {
+        ev.info = info;
+        m->conf.life(m->conf.ctx, &ev);
+    }
+}
+
 static void monitor_on_raw(void *ctx, const struct raw_event *raw)
 {
     struct monitor *m = ctx;
@@ -369,6 +399,8 @@ static void monitor_on_raw(void *ctx, const struct raw_event *raw)
 
     if (decode_event(m->decode, raw, &ev) == ERR_OK) { /* else counted there */
         monitor_take_event(m, &ev);
+    } else if (m->forward || m->watch) {
+        monitor_forward(m, raw);
     }
 }
 
@@ -445,6 +477,7 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
     }
     m->conf = *conf;
     m->conf.who = (struct process_filter_conf){.except_system = false};
+    m->conf.events = NULL;
     if (conf->budget) {
         m->budget_conf = *conf->budget;
         m->conf.budget = &m->budget_conf;
@@ -454,6 +487,9 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
     m->last_call = &m->calls;
     atomic_init(&m->called, false);
     e = process_filter_create(&m->who, &conf->who);
+    if (!e && conf->events && conf->events->n_providers) {
+        e = forward_create(&m->forward, conf->events, why);
+    }
     if (!e) {
         e = os_mutex_create(&m->lock);
     }
@@ -582,6 +618,8 @@ void monitor_destroy(struct monitor *m)
         os_thread_join(m->thread);
     }
     monitor_close_stages(m);
+    forward_destroy(m->watch);
+    forward_destroy(m->forward);
     process_filter_destroy(m->who);
     os_cond_destroy(m->answered);
     os_mutex_destroy(m->lock);
@@ -678,20 +716,21 @@ void monitor_stop(struct monitor *m)
 
 struct recording {
     const char *path;
+    bool schemas;
 };
 
 static enum err monitor_open_recording(void *ctx, struct source **out, struct source_sink sink,
                                        struct errmsg *why)
 {
     const struct recording *r = ctx;
-    struct etl_file_conf conf = {.paths = &r->path, .n_paths = 1};
+    struct etl_file_conf conf = {.paths = &r->path, .n_paths = 1, .schemas = r->schemas};
 
     return etl_file_open(out, &conf, sink, why);
 }
 
 enum err monitor_read_etl(struct monitor *m, const char *path, struct errmsg *why)
 {
-    struct recording r = {path};
+    struct recording r = {path, m->forward || m->watch};
     enum err e;
 
     if (m->source) {
@@ -721,38 +760,6 @@ struct monitor_wanted {
     enum err e;
 };
 
-static void monitor_copy_text(struct monitor_row *out, size_t *used, struct str *s)
-{
-    size_t room = sizeof out->text - *used;
-
-    s->n = s->n < room ? s->n : room;
-    if (s->n > 0) {
-        memcpy(out->text + *used, s->p, s->n);
-    }
-    s->p = out->text + *used;
-    *used += s->n;
-}
-
-static void monitor_copy_row(struct monitor *m, struct instance *p, struct monitor_row *out)
-{
-    size_t used = 0;
-
-    aggregate_settle(m->aggregate, p);
-    out->info = p->info;
-    monitor_copy_text(out, &used, &out->info.name);
-    monitor_copy_text(out, &used, &out->info.image);
-    monitor_copy_text(out, &used, &out->info.user);
-    monitor_copy_text(out, &used, &out->info.command_line);
-    out->row = (struct sample_row){
-        .info = &out->info, .info_version = p->info_version, .mask = p->count.mask};
-    for (struct metric_mask_walk each = metric_mask_walk(out->row.mask);
-         metric_mask_walk_next(&each);) {
-        unsigned id = each.id;
-
-        out->row.values[id] = p->count.values[id];
-    }
-}
-
 static void monitor_do_process(struct monitor *m, void *arg)
 {
     struct monitor_wanted *w = arg;
@@ -763,7 +770,8 @@ static void monitor_do_process(struct monitor *m, void *arg)
     }
     w->e = p ? ERR_OK : ERR_NOTFOUND;
     if (p) {
-        monitor_copy_row(m, p, w->out);
+        aggregate_settle(m->aggregate, p);
+        monitor_row_copy(w->out, p);
     }
 }
 
@@ -841,6 +849,40 @@ void monitor_on_event(struct monitor *m, const struct monitor_event_sink *sink)
     monitor_call(m, monitor_do_on_event, &copy);
 }
 
+struct monitor_watch {
+    struct forward *watch;
+    struct monitor_described_sink sink;
+};
+
+static void monitor_do_on_described(struct monitor *m, void *arg)
+{
+    struct monitor_watch *w = arg;
+
+    forward_destroy(m->watch);
+    m->watch = w->watch;
+    m->described = w->sink;
+}
+
+enum err monitor_on_described(struct monitor *m, const struct monitor_described_sink *sink,
+                              struct errmsg *why)
+{
+    static const char *const any[] = {"*"};
+    const struct forward_conf all = {.providers = any, .n_providers = 1};
+    struct monitor_watch w = {.watch = NULL};
+    enum err e = ERR_OK;
+
+    if (sink) {
+        struct forward_conf conf = {.providers = sink->providers, .n_providers = sink->n_providers};
+
+        w.sink = *sink;
+        e = forward_create(&w.watch, sink->n_providers ? &conf : &all, why);
+    }
+    if (!e) {
+        monitor_call(m, monitor_do_on_described, &w);
+    }
+    return e;
+}
+
 /* -- what is collected -- */
 
 struct source_name {
@@ -862,53 +904,6 @@ const char *monitor_source(struct monitor *m, struct errmsg *why)
 
     monitor_call(m, monitor_do_source, &s);
     return s.name;
-}
-
-static enum err monitor_ask(struct monitor *m, const struct source_ask *wish, const char *what,
-                            struct errmsg *why)
-{
-    if (!m->source) {
-        return errmsg_set(why, ERR_UNSUPPORTED, "the monitor has no source yet");
-    }
-    if (!m->source->ask) {
-        return errmsg_set(why, ERR_UNSUPPORTED,
-                          "the source %s has no %s; a live one on Windows has (source: live)",
-                          m->source->about.name, what);
-    }
-    return m->source->ask(m->source, wish, why);
-}
-
-enum err monitor_set_flags(struct monitor *m, uint32_t flags, struct errmsg *why)
-{
-    struct source_ask wish = {.what = SOURCE_ASK_FLAGS, .flags = flags};
-
-    if (flags & FLAG_CSWITCH) {
-        wish.flags |= FLAG_THREAD;
-    }
-    return monitor_ask(m, &wish, "flags of the kernel", why);
-}
-
-enum err monitor_set_stacks(struct monitor *m, bool on, struct errmsg *why)
-{
-    struct source_ask wish = {.what = SOURCE_ASK_STACKS, .on = on};
-
-    return monitor_ask(m, &wish, "stacks", why);
-}
-
-enum err monitor_add_provider(struct monitor *m, const struct source_provider *provider,
-                              struct errmsg *why)
-{
-    struct source_ask wish = {.what = SOURCE_ASK_PROVIDER, .provider = *provider};
-
-    return monitor_ask(m, &wish, "providers", why);
-}
-
-enum err monitor_remove_provider(struct monitor *m, const uint8_t guid[16], struct errmsg *why)
-{
-    struct source_ask wish = {.what = SOURCE_ASK_NO_PROVIDER};
-
-    memcpy(wish.provider.guid, guid, sizeof wish.provider.guid);
-    return monitor_ask(m, &wish, "providers", why);
 }
 
 struct monitor_level {
@@ -968,6 +963,9 @@ static void monitor_read_stats(struct monitor *m, struct monitor_stats *out)
     out->instances = *instances_stats(m->table);
     out->lifecycle = *lifecycle_stats(m->life);
     out->aggregate = *aggregate_stats(m->aggregate);
+    if (m->forward) {
+        out->forward = *forward_stats(m->forward);
+    }
     out->sampler = *sampler_stats(m->sampler);
     out->events = out->decode.in + m->facts;
     out->table_rows = m->table_rows;
@@ -994,4 +992,9 @@ size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max)
     monitor_read_stats(m, &s);
     n = pipeline_ledger(&s, rows, max);
     return n + (m->source->ops->ledger ? m->source->ops->ledger(m->source, rows + n, max - n) : 0);
+}
+
+struct source *monitor_opened(struct monitor *m)
+{
+    return m->source;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/batch/batch_types.h"
 #include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/err.h"
@@ -54,6 +55,7 @@ struct batch_held {
     uint32_t n_instances, cap_instances;
     struct batch_life *events;
     uint32_t n_events, cap_events;
+    struct batch_types types; /* of the events */
 };
 
 /* Ranges of ticks, instances and events. */
@@ -625,7 +627,7 @@ static void batch_learn_size(struct batch_builder *b, uint64_t bytes)
 static void batch_forget_held(struct batch_builder *b)
 {
     b->held.n_ticks = b->held.n_rows = b->held.n_values = 0;
-    b->held.n_instances = b->held.n_events = 0;
+    b->held.n_instances = b->held.n_events = b->held.types.n = 0;
     arena_reset(&b->text);
     b->text_full = false;
     b->guess_bytes = 0;
@@ -909,6 +911,15 @@ enum err batch_tick(struct batch_builder *b, const struct sample_tick *tick)
     return batch_is_due(b) ? batch_close(b, false) : ERR_OK;
 }
 
+/* Type and values, before anything else is taken for the event. */
+static bool batch_keep_values(struct batch_builder *b, struct life_event *to,
+                              const struct life_event *from)
+{
+    to->type = from->type ? batch_types_keep(&b->held.types, &b->text, from->type) : NULL;
+    to->values = batch_keep_text(b, from->values);
+    return !from->type || (to->type && to->values.n == from->values.n);
+}
+
 enum err batch_event(struct batch_builder *b, const struct life_event *ev)
 {
     struct batch_held *h = &b->held;
@@ -919,6 +930,9 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
         e = batch_change_window(
             b, batch_window(ev->wall_ns)); /* one told late may be of an earlier one */
     }
+    if (!e && ev->type && !batch_types_fits(&h->types, ev->type)) {
+        e = batch_close(b, false);
+    }
     if (e) {
         return e;
     }
@@ -928,8 +942,12 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
         return ERR_OK;
     }
     to = &h->events[h->n_events];
-    to->order = h->n_events++;
     to->ev = *ev;
+    if (!batch_keep_values(b, &to->ev, ev)) {
+        b->stats.nomem++;
+        return ERR_OK;
+    }
+    to->order = h->n_events++;
     (void)batch_keep_info(b, &to->ev.info, &ev->info);
     to->ev.text = batch_keep_text(b, ev->text);
     b->stats.events++;

@@ -21,7 +21,7 @@
 /* Bytes of names and command lines at which a batch closes. Up to twice as many are kept, which a
  * receiver can still unpack within its budget; the rest travels in the next. */
 #define BATCH_TEXT_MAX   (2u << 20)
-#define BATCH_LEDGER_MAX 160u
+#define BATCH_LEDGER_MAX 168u
 
 struct batch_builder;
 

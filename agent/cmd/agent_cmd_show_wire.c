@@ -166,6 +166,7 @@ static enum err open_parts(struct show *s, struct errmsg *why)
                                 .budget = &s->conf.budget,
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .who = s->conf.who,
+                                .events = &s->conf.events,
                                 .tick = on_tick,
                                 .life = on_life,
                                 .ended = on_ended,
@@ -175,6 +176,7 @@ static enum err open_parts(struct show *s, struct errmsg *why)
     if (e) {
         return errmsg_set(why, e, "cannot set up the filter: %s", err_text(e));
     }
+    s->conf.events.privacy = s->filter;
     return monitor_create(&s->monitor, &conf, why);
 }
 

@@ -1,10 +1,13 @@
 #include "agent/cmd/wire_text.h"
 
+#include "common/base/buf.h"
 #include "common/base/clk.h"
+#include "common/model/event_values.h"
 #include "common/model/metric.h"
 #include "common/os/uuid.h"
 #include "common/text/jsonw.h"
 #include "common/text/table.h"
+#include "common/text/value_text.h"
 
 /* -- one line -- */
 
@@ -232,9 +235,44 @@ static const char *kind_name(unsigned kind)
         [LIFE_IMAGE_UNLOAD] = "image_unload",
         [LIFE_LEVEL] = "level",
         [LIFE_SOURCE] = "source",
+        [LIFE_PROVIDER] = "provider",
     };
 
     return kind < sizeof names / sizeof *names && names[kind] ? names[kind] : "unknown";
+}
+
+/* What an event of a provider says; numbers that are 0 are not told. */
+static void put_provider(struct line *l, const struct life_event *ev)
+{
+    const struct event_type *t = ev->type;
+    char guid[UUID_TEXT];
+    struct buf text;
+
+    put_known(l, "provider", t->provider);
+    put_text(l, "guid", str_make(value_text_guid(guid, t->guid)));
+    put_uint(l, "id", t->id);
+    put_uint(l, "version", t->version);
+    put_uint(l, "level", t->level);
+    put_known(l, "task", t->task);
+    put_known(l, "event", t->name);
+    put_true(l, "cut", ev->value_flags & LIFE_VALUES_CUT);
+    put_true(l, "redacted", ev->value_flags & LIFE_VALUES_REDACTED);
+    if (l->as_json) {
+        struct value_json names;
+        struct value_sink sink = value_text_json(&names, &l->json);
+
+        jsonw_object(&l->json, "fields");
+        err_ignore(event_values_read(t->fields, t->n_fields, ev->values, &sink)); /* checked */
+        jsonw_end(&l->json);
+    } else {
+        struct value_people people;
+        struct value_sink sink = value_text_people(&people, &text);
+
+        buf_init(&text, 16 * EVENT_VALUES_MAX);
+        err_ignore(event_values_read(t->fields, t->n_fields, ev->values, &sink));
+        (void)fprintf(l->to, " %s", buf_cstr(&text));
+        buf_fini(&text);
+    }
 }
 
 static void put_events(struct wire_text *w, const struct batch *b)
@@ -245,13 +283,16 @@ static void put_events(struct wire_text *w, const struct batch *b)
 
         put_text(&l, "kind", str_make(kind_name(ev->kind)));
         put_time(&l, "time", ev->wall_ns);
-        if (ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP) {
+        if (ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP || ev->type) {
             put_uint(&l, "tid", ev->tid);
         }
         if (!life_is_of_host(ev->kind)) {
             put_attributes(&l, &ev->info);
         }
         put_known(&l, "text", ev->text);
+        if (ev->type) {
+            put_provider(&l, ev);
+        }
         line_end(&l);
     }
     w->sums.events += b->n_events;

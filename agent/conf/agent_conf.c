@@ -188,6 +188,19 @@ static const struct conf_key keys[] = {
     {"etw.clr_only", CONF_LIST, "", 0, ETW_CONF_CLR_ONLY, NULL,
      "only of programs with these names, w3wp.exe and the like; a system that cannot filter asks "
      "every one"},
+    {"events.providers", CONF_LIST, "", 0, FORWARD_CHOICES_MAX, NULL,
+     "NAME[#id+id], a pattern such as MyCompany-*, or {GUID}: whose events are sent as they are, "
+     "with the values of their fields; of those that etw.providers has, or a recording holds"},
+    {"events.rate", CONF_INT, "100", 0, 1000000, NULL,
+     "events a second of one provider that are sent, 0 = any number,"},
+    {"events.burst", CONF_INT, "1000", 1, 1000000, NULL, "so many at once,"},
+    {"events.host_rate", CONF_INT, "1000", 0, 1000000, NULL,
+     "and so many a second of all together; 0 = any number,"},
+    {"events.host_bytes", CONF_SIZE, "256 KiB", 0, 64 * MIB, NULL,
+     "or bytes of values a second; 0 = any number. What is more is counted in the loss ledger"},
+    {"events.drop_fields", CONF_LIST, "", 0, FORWARD_CHOICES_MAX, NULL,
+     "fields, as *token* or Cookie, whose values are left out; privacy.redact_names hides values "
+     "under names that mean a secret, and secrets inside texts, in any case"},
     {"etw.ring_bytes", CONF_SIZE, "1 MiB", 64 << 10, 256 * MIB, NULL,
      "room between a session's callback and the agent, one for each session; those of low rates "
      "have half"},
@@ -343,6 +356,27 @@ static enum err read_words(struct agent_conf *c, struct errmsg *why)
     return ERR_OK;
 }
 
+static enum err read_events(struct agent_conf *c, struct errmsg *why)
+{
+    struct forward_conf *f = &c->events;
+
+    f->n_providers = conf_list(c->raw, "events.providers", &f->providers);
+    f->n_drop_fields = conf_list(c->raw, "events.drop_fields", &f->drop_fields);
+    f->rate = (uint32_t)conf_int(c->raw, "events.rate");
+    f->burst = (uint32_t)conf_int(c->raw, "events.burst");
+    f->host_rate = (uint32_t)conf_int(c->raw, "events.host_rate");
+    f->host_bytes = (size_t)conf_int(c->raw, "events.host_bytes");
+    for (size_t i = 0; i < f->n_providers; i++) {
+        struct errmsg wrong = {""};
+        struct forward_choice choice;
+
+        if (forward_choice_parse(&choice, f->providers[i], &wrong)) {
+            return conf_wrong(c->raw, "events.providers", why, wrong.text);
+        }
+    }
+    return ERR_OK;
+}
+
 static enum err read_values(struct agent_conf *c, struct errmsg *why)
 {
     const char *name = conf_text(c->raw, "identity.name");
@@ -370,6 +404,9 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
     e = etw_conf_read(&c->etw, c->raw, why);
     if (!e) {
         e = read_words(c, why);
+    }
+    if (!e) {
+        e = read_events(c, why);
     }
     if (e) {
         return e;

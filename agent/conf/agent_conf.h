@@ -5,6 +5,7 @@
 
 #include "agent/account/budget.h"
 #include "agent/conf/etw_conf.h"
+#include "agent/forward/forward.h"
 #include "agent/privacy/privacy.h"
 #include "agent/privacy/process_filter.h"
 #include "common/conf/conf.h"
@@ -39,7 +40,8 @@ struct agent_conf {
     uint32_t *pids;            /* owned: those of who */
     struct budget_conf budget; /* cpus and request are not settings */
     struct etw_conf etw;
-    size_t slow_top; /* processes opened in */
+    struct forward_conf events; /* without privacy; no providers: nothing is forwarded */
+    size_t slow_top;            /* processes opened in */
     int64_t slow_period_ns;
     enum log_level log_level;
     enum log_format log_format;

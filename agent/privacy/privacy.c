@@ -88,6 +88,60 @@ enum err privacy_policy_parse(enum privacy_policy *out, const char *text)
     return ERR_INVALID;
 }
 
+/* "key" and "token" are also words for what is no secret: of numbers they hide none. */
+static bool privacy_hides(struct privacy *f, struct str name, unsigned kind)
+{
+    bool bytes = kind == VALUE_TEXT || kind == VALUE_BYTES || kind == VALUE_GUID;
+
+    return redact_is_secret(&f->redact, name) &&
+           (bytes || redact_word_is_strong(name) ||
+            !(redact_word_contains(name, "key") || redact_word_contains(name, "token")));
+}
+
+static bool privacy_is_command_line(struct str name)
+{
+    return redact_word_contains(name, "commandline") ||
+           redact_word_contains(name, "command_line") || redact_word_contains(name, "cmdline");
+}
+
+enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned kind,
+                                 struct str *text)
+{
+    struct str line;
+
+    if (!f) {
+        return PRIVACY_VALUE_AS_IT_IS;
+    }
+    if (kind == VALUE_SID && f->hide_user) {
+        return PRIVACY_VALUE_LEFT_OUT;
+    }
+    if (privacy_hides(f, name, kind)) {
+        f->stats.redacted = ++f->redact.hidden;
+        return PRIVACY_VALUE_HIDDEN;
+    }
+    if (kind != VALUE_TEXT) {
+        return PRIVACY_VALUE_AS_IT_IS;
+    }
+    line = *text;
+    if (privacy_is_command_line(name) && f->policy <= PRIVACY_EXE) {
+        f->stats.withheld++;
+        if (f->policy == PRIVACY_NONE) {
+            return PRIVACY_VALUE_LEFT_OUT;
+        }
+        line.n = redact_first(line);
+    }
+    f->redact.n = 0;
+    f->redact.cut = f->redact.open_end = false;
+    redact_line(&f->redact, line);
+    f->stats.redacted = f->redact.hidden;
+    if (!f->redact.cut && f->redact.n == text->n &&
+        memcmp(f->line, text->n ? text->p : "", text->n) == 0) {
+        return PRIVACY_VALUE_AS_IT_IS;
+    }
+    *text = (struct str){f->line, f->redact.n};
+    return PRIVACY_VALUE_CHANGED;
+}
+
 void privacy_info(struct privacy *f, const struct proc_info *in, struct proc_info *out)
 {
     static const uint32_t about_line = INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT;

@@ -1,5 +1,5 @@
-/* What of a process may leave the host: its account, and the policy for command lines. Applied
- * before anything is queued or logged.
+/* What of a process may leave the host: its account, the policy for command lines, and what of the
+ * values of events. Applied before anything is queued or logged.
  *   none    no command line at all
  *   exe     its first argument
  *   redact  all of it, but secret values are hidden (***): see agent/privacy/redact.h
@@ -10,6 +10,7 @@
 
 #include "common/base/err.h"
 #include "common/model/model.h"
+#include "common/model/value.h"
 
 #define PRIVACY_WORDS_MAX 64
 #define PRIVACY_WORDS     "password,passwd,pwd,secret,token,key,credential"
@@ -46,5 +47,18 @@ NODISCARD enum err privacy_policy_parse(enum privacy_policy *out, const char *te
 
 /* *out is *in as it may leave the host; its command line is valid until the next call. */
 void privacy_info(struct privacy *f, const struct proc_info *in, struct proc_info *out);
+
+enum privacy_value {
+    PRIVACY_VALUE_AS_IT_IS,
+    PRIVACY_VALUE_CHANGED,  /* *text is without its secrets; valid until the next call */
+    PRIVACY_VALUE_HIDDEN,   /* its name means a secret: nothing of it may leave */
+    PRIVACY_VALUE_LEFT_OUT, /* an account, or a command line, of which none may leave */
+};
+
+/* What of an event's value may leave the host: `name` of its field, `kind` (enum value_kind), text
+ * where it is one. Texts are redacted whatever the policy for command lines; numbers are hidden
+ * under names that cannot mean anything else. f NULL: everything. */
+enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned kind,
+                                 struct str *text);
 
 #endif

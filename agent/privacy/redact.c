@@ -730,6 +730,14 @@ static bool hide_armour(struct redact *r, struct scan *s)
     return true;
 }
 
+bool redact_is_secret(struct redact *r, struct str name)
+{
+    if (!r->index.made) {
+        make_index(r);
+    }
+    return is_secret(r, name);
+}
+
 void redact_line(struct redact *r, struct str line)
 {
     struct scan s = {.p = line.p, .n = line.n, .open_end = r->open_end};

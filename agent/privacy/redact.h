@@ -39,6 +39,9 @@ struct redact {
 /* Appends `line` to r->out. */
 void redact_line(struct redact *r, struct str line);
 
+/* Whether a value under this name is one to hide. */
+bool redact_is_secret(struct redact *r, struct str name);
+
 /* Appends n bytes as they are. */
 void redact_put(struct redact *r, const char *p, size_t n);
 

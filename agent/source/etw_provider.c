@@ -43,8 +43,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "22fb2cd6-0e7b-…", in braces or not. Errors: ERR_INVALID */
-static enum err etw_provider_guid(uint8_t out[16], const char *text, size_t n)
+enum err etw_provider_guid(uint8_t out[16], const char *text, size_t n)
 {
     /* Where each byte stands in memory: the first three groups are numbers, lowest byte first. */
     static const uint8_t place[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};

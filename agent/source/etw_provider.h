@@ -37,6 +37,9 @@ struct source_provider {
 NODISCARD enum err etw_provider_parse(struct source_provider *out, const char *text,
                                       struct errmsg *why);
 
+/* "22fb2cd6-0e7b-…", in braces or not, as records have it. Errors: ERR_INVALID */
+NODISCARD enum err etw_provider_guid(uint8_t out[16], const char *text, size_t n);
+
 /* The name of a known one, else NULL. */
 const char *etw_provider_name(const uint8_t guid[16]);
 

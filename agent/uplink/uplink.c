@@ -251,6 +251,7 @@ enum err uplink_start(struct uplink **out, const struct uplink_conf *conf, struc
     u->pause_max_ns = conf->pause_max_ns > 0 ? conf->pause_max_ns : UPLINK_PAUSE_MAX_NS;
     u->doubt_ns = conf->doubt_ns > 0 ? conf->doubt_ns : UPLINK_DOUBT_NS;
     u->limit = conf->limit;
+    u->events = conf->events;
     u->utc_ns = conf->utc_ns;
     u->ctx = conf->ctx;
     u->in_flight = 1;

@@ -42,7 +42,9 @@ struct uplink_conf {
     int64_t pause_max_ns;    /* between tries; 0 = 30 s */
     int64_t doubt_ns;        /* before a batch that breaks exchanges is set aside; 0 = 2 min */
     void (*limit)(void *ctx, size_t bytes); /* the largest batch the collector takes; may be NULL */
-    int64_t (*utc_ns)(void *ctx);           /* the host's clock; NULL: os_utc_ns */
+    /* At each Hello: whether it keeps events of providers. May be NULL. */
+    void (*events)(void *ctx, bool kept);
+    int64_t (*utc_ns)(void *ctx); /* the host's clock; NULL: os_utc_ns */
     void *ctx;
 };
 

@@ -48,6 +48,7 @@ struct uplink {
     struct wire_hello hello;
     int64_t heartbeat_ns, call_ns, pause_max_ns, doubt_ns;
     void (*limit)(void *ctx, size_t bytes);
+    void (*events)(void *ctx, bool kept);
     int64_t (*utc_ns)(void *ctx);
     void *ctx;
     struct rpc_client *clients[UPLINK_ADDRESSES_MAX];

@@ -255,6 +255,9 @@ static void uplink_talk_limits(struct uplink *u, const struct wire_hello_reply *
     if (u->limit && r->max_message > 0) {
         u->limit(u->ctx, r->max_message);
     }
+    if (u->events) {
+        u->events(u->ctx, r->events);
+    }
 }
 
 /* What the collector made durable although its answer never reached us: acknowledged like the rest.

@@ -237,6 +237,13 @@ enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint3
     return ERR_OK;
 }
 
+void cli_events(const struct cli *c, struct wire_events *out)
+{
+    out->provider = str_make(opt_value(c->args, "provider"));
+    out->event = str_make(opt_value(c->args, "event"));
+    out->where = str_make(opt_value(c->args, "where"));
+}
+
 enum err cli_moment(const struct cli *c, const char *option, int64_t now_ns, int64_t *out,
                     struct errmsg *why)
 {

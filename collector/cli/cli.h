@@ -89,6 +89,14 @@ struct cli {
     "              of these events; sizes of memory, until its last second\n"                     \
     "  agent.*     everywhere but for the agent's own process\n"
 
+/* Of events of providers. */
+#define CLI_OPTS_PROVIDER                                                                  \
+    {"provider", 0, "NAME|GUID", "only of this provider; NAME may be a glob", 0},          \
+        {"event", 'e', "NAME|ID", "only this event of a provider; NAME may be a glob", 0}, \
+    {                                                                                      \
+        "where", 0, "EXPR", "only events of which it is true: field.Status != 0", 0        \
+    }
+
 #define CLI_OPTS_PROCESS                                 \
     {"pid", 'p', "PID", "only this process id", 0},      \
     {                                                    \
@@ -127,6 +135,9 @@ int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRIN
  * the arguments. Errors: ERR_USAGE (why says) */
 NODISCARD enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                              struct errmsg *why);
+
+/* What --provider and --event say; borrowed from the arguments. */
+void cli_events(const struct cli *c, struct wire_events *out);
 
 /* A moment from an option: a span before now or a time; 0 when it was not given. Errors: ERR_USAGE
  */

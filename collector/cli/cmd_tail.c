@@ -13,6 +13,8 @@
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
+#include "common/expr/expr_event.h"
+#include "common/model/event_values.h"
 #include "common/os/os.h"
 #include "common/wire/wire_feed.h"
 
@@ -21,6 +23,7 @@
 static const struct opt opts[] = {
     {"samples", 0, NULL, "the newest samples instead of events", 0},
     {"kind", 'k', "KIND,...", "as for 'procfleet events' (process,level,source)", 1},
+    CLI_OPTS_PROVIDER,
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
     {"limit", 'n', "N", "end after so many lines (never)", 0},
@@ -45,6 +48,7 @@ static const struct opt_command usage = {
         "  procfleet tail --host 'lab-*' --name 'powershell*'\n"
         "  procfleet tail --samples --format json -n 1000\n"
         "  procfleet tail --durable audit --from-oldest --format json >> audit.jsonl\n"
+        "  procfleet tail --provider 'Microsoft-Windows-DNS-*' --event 3008\n"
         "\n"
         "With a certificate of role subscribe and no scope it follows the live stream; with "
         "another of role\n"
@@ -64,6 +68,7 @@ struct tail {
     struct table *sheet;
     struct fields fields;
     struct wire_query q; /* the filters */
+    struct expr_event where;
     bool samples;
     uint64_t left;  /* lines */
     uint64_t lines; /* printed */
@@ -99,13 +104,22 @@ static bool wanted_host(const struct tail *t, const struct wire_update *u)
     return t->q.host.n == 0 || glob_match(t->q.host, u->name);
 }
 
-static bool wanted_event(const struct tail *t, const struct life_event *ev)
+static bool wanted_event(const struct tail *t, struct str host, const struct life_event *ev)
 {
-    uint32_t kinds = t->q.kinds ? t->q.kinds : LIFE_KINDS_DEFAULT;
+    const struct wire_events *p = &t->q.events;
+    uint32_t kinds = wire_events_named(p) ? 1u << LIFE_PROVIDER
+                     : t->q.kinds         ? t->q.kinds
+                                          : LIFE_KINDS_DEFAULT;
     bool of_host = life_is_of_host(ev->kind);
 
+    if (ev->kind == LIFE_PROVIDER &&
+        (!ev->type || !event_values_is(ev->type, p->provider, p->event))) {
+        return false;
+    }
     return ev->kind < 32 && (kinds >> ev->kind & 1) &&
-           (of_host ? !t->q.has_pid && t->q.name.n == 0 : wanted_process(t, &ev->info));
+           (of_host ? !t->q.has_pid && t->q.name.n == 0 : wanted_process(t, &ev->info)) &&
+           (p->where.n == 0 ||
+            expr_event_run(&t->where, ev, host, str_make(field_kind_name(ev->kind))) == EXPR_TRUE);
 }
 
 static enum err tail_put(struct tail *t, const struct table_cell *cells)
@@ -129,7 +143,8 @@ static enum err tail_print(struct tail *t, const struct wire_update *u, int64_t 
         return ERR_OK;
     }
     for (size_t i = 0; i < a->n_events && !e && !t->samples; i++) {
-        if (a->events[i].event.wall_ns >= since_ns && wanted_event(t, &a->events[i].event)) {
+        if (a->events[i].event.wall_ns >= since_ns &&
+            wanted_event(t, u->name, &a->events[i].event)) {
             fields_event(&t->fields, cells, a, &a->events[i]);
             e = tail_put(t, cells);
         }
@@ -180,6 +195,7 @@ static void tail_fields(struct tail *t)
     fields_add(f, FIELD_COMMAND_LINE, false);
     fields_add(f, FIELD_PATH, false);
     fields_add(f, FIELD_TEXT, false);
+    fields_add_provider(f);
 }
 
 /* -- polling: of a durable subscription, or of what a certificate may see -- */
@@ -213,6 +229,7 @@ static void durable_choose(struct durable *d, const char *name, bool from_oldest
     }
     f->program = q->name;
     f->kinds = q->kinds;
+    f->providers = q->events;
     f->samples = f->no_events = d->t->samples;
 }
 
@@ -752,7 +769,21 @@ static enum err tail_options(struct tail *t, struct errmsg *why)
         t->end_ns = os_mono_ns() + ns;
     }
     t->left = t->q.limit == UINT32_MAX ? UINT64_MAX : t->q.limit;
+    cli_events(t->c, &t->q.events);
+    if (!e && t->q.events.where.n) {
+        struct errmsg wrong = {""};
+
+        e = expr_event_compile(&t->where, t->q.events.where, &wrong);
+        if (e) {
+            return errmsg_set(why, ERR_USAGE, "--where: %s", wrong.text);
+        }
+    }
     t->samples = opt_flag(t->c->args, "samples");
+    if (!e && t->samples && wire_events_named(&t->q.events)) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--provider and --event are of events: not with "
+                          "--samples");
+    }
     if (!e && opt_flag(t->c->args, "from-oldest") && !opt_value(t->c->args, "durable")) {
         return errmsg_set(why, ERR_USAGE, "--from-oldest is for --durable NAME");
     }

@@ -14,6 +14,13 @@ void fields_add(struct fields *f, enum field what, bool in_table)
     }
 }
 
+void fields_add_provider(struct fields *f)
+{
+    for (enum field what = FIELD_PROVIDER; what <= FIELD_REDACTED; what++) {
+        fields_add(f, what, false);
+    }
+}
+
 bool fields_has_metric(const struct fields *f, unsigned id)
 {
     for (size_t i = 0; i < f->n; i++) {
@@ -67,8 +74,13 @@ void fields_row(const struct fields *f, struct table_cell *cells, const struct w
 void fields_event(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                   const struct wire_event *event)
 {
+    static struct field_room room; /* as long as the program */
+
+    if (!room.values.max) {
+        field_room_init(&room);
+    }
     for (size_t i = 0; i < f->n; i++) {
-        cells[i] = field_of_event(f->what[i], a, event);
+        cells[i] = field_of_event(f->what[i], a, event, &room);
     }
 }
 

@@ -19,10 +19,12 @@ NODISCARD enum err fields_sheet(const struct fields *f, const struct cli *c, str
 
 /* in_table: also shown to people, else only in JSON and CSV. A field is added once. */
 void fields_add(struct fields *f, enum field what, bool in_table);
+void fields_add_provider(struct fields *f); /* those of a provider's event, not in tables */
 void fields_add_metric(struct fields *f, unsigned id, bool in_table);
 bool fields_has_metric(const struct fields *f, unsigned id);
 
-/* f->n cells, borrowed from the answer. */
+/* f->n cells, borrowed from the answer; those of an event also from memory that its next call uses
+ * again. Threads: one. */
 void fields_row(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                 const struct wire_row *row);
 void fields_event(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,

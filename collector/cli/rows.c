@@ -120,7 +120,7 @@ static enum err rows_keep(struct rows *r, const struct table_cell *cells)
     size_t n = r->f->n, bytes = 0, at = 0;
 
     for (size_t i = 0; i < n; i++) {
-        bytes += cells[i].text.n;
+        bytes += cells[i].text.n + 1;
     }
     mem_free(k->cells);
     mem_free(k->text);
@@ -134,6 +134,7 @@ static enum err rows_keep(struct rows *r, const struct table_cell *cells)
             memcpy(k->text + at, cells[i].text.p, cells[i].text.n);
             k->cells[i].text.p = k->text + at;
             at += cells[i].text.n;
+            k->text[at++] = 0; /* TABLE_JSON is asked for it */
         }
     }
     return ERR_OK;

@@ -68,6 +68,8 @@ static const struct conf_key keys[] = {
     {"retention.1h.age", CONF_SPAN, "90d", H, 87600 * H, NULL, "the same of the 1 h tier"},
     {"retention.events.age", CONF_SPAN, "0s", 0, 87600 * H, NULL,
      "the same of events, names of processes and ledgers; 0 = the longest of the tiers"},
+    {"retention.provider.age", CONF_SPAN, "7d", H, 87600 * H, NULL,
+     "the same of events of the providers that agents' settings name (events.providers)"},
     {"retention.raw.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
      "bytes of samples; beyond, the oldest go; 0 = 25 % of retention.total_bytes"},
     {"retention.10s.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
@@ -78,6 +80,8 @@ static const struct conf_key keys[] = {
      "the same of the 1 h tier; 0 = 13 %"},
     {"retention.events.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
      "the same of events; 0 = 5 %"},
+    {"retention.provider.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "the same of providers' events; 0 = 5 %, of which the others keep theirs"},
     {"retention.total_bytes", CONF_SIZE, "0", 0, 5 * SIZE_MAX_SET, NULL,
      "ceiling over all that the store keeps in data_dir; 0 = 80 % of the file system"},
     {"head.max_bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
@@ -237,6 +241,7 @@ static const struct {
     {SEG_1MIN, "retention.1min.age", "retention.1min.bytes"},
     {SEG_1H, "retention.1h.age", "retention.1h.bytes"},
     {SEG_REST, "retention.events.age", "retention.events.bytes"},
+    {SEG_PROVIDER, "retention.provider.age", "retention.provider.bytes"},
 };
 
 #define N_TIERS (sizeof tiers / sizeof *tiers)
@@ -283,7 +288,7 @@ static enum err retention_read(struct collector_conf *c, struct errmsg *why)
         r->share[kind] = (uint64_t)conf_int(c->source, tiers[i].bytes);
         sum += r->share[kind];
         if (i > 0 && r->age_ns[kind] > 0 && r->age_ns[kind] < r->age_ns[tiers[i - 1].kind] &&
-            kind != SEG_REST) {
+            kind < SEG_REST) {
             return conf_wrong(c->source, tiers[i].age, why,
                               "shorter than the tier below it is kept");
         }

@@ -498,6 +498,9 @@ static void list_make(struct fields_list *l, enum query_kind kind, const struct 
         list_add(l, FIELD_TID);
         list_add(l, FIELD_PATH);
         list_add(l, FIELD_TEXT);
+        for (enum field what = FIELD_PROVIDER; what <= FIELD_REDACTED; what++) {
+            list_add(l, what);
+        }
     }
 }
 
@@ -535,8 +538,10 @@ static void put_row_flat(struct jsonw *j, const struct fields_list *l, const str
 static void put_flat(struct jsonw *j, enum query_kind kind, const struct wire_query *q,
                      const struct wire_answer *a)
 {
+    struct field_room room;
     struct fields_list l;
 
+    field_room_init(&room);
     list_make(&l, kind, q);
     jsonw_array(j, "rows");
     for (size_t i = 0; i < a->n_rows; i++) {
@@ -545,18 +550,31 @@ static void put_flat(struct jsonw *j, enum query_kind kind, const struct wire_qu
     for (size_t i = 0; i < a->n_events; i++) {
         jsonw_object(j, NULL);
         for (size_t k = 0; k < l.n; k++) {
-            struct table_cell c = field_of_event((int)l.what[k], a, &a->events[i]);
+            struct table_cell c = field_of_event((int)l.what[k], a, &a->events[i], &room);
 
             put_cell(j, field_column(l.what[k]), &c);
         }
         jsonw_end(j);
     }
     jsonw_end(j);
+    field_room_fini(&room);
 }
 
 /* -- events -- */
 
-static void put_event(struct jsonw *j, const struct wire_answer *a, const struct wire_event *ev)
+/* Of a provider: what it says. */
+static void put_provider(struct jsonw *j, const struct wire_answer *a, const struct wire_event *ev,
+                         struct field_room *room)
+{
+    for (enum field what = FIELD_PROVIDER; what <= FIELD_REDACTED; what++) {
+        struct table_cell c = field_of_event((int)what, a, ev, room);
+
+        put_cell(j, field_column(what), &c);
+    }
+}
+
+static void put_event(struct jsonw *j, const struct wire_answer *a, const struct wire_event *ev,
+                      struct field_room *room)
 {
     static const struct {
         const char *key;
@@ -569,27 +587,34 @@ static void put_event(struct jsonw *j, const struct wire_answer *a, const struct
     api_value_ns(j, "time_ns", ev->event.wall_ns);
     api_value_ms(j, "time_ms", ev->event.wall_ns);
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-        struct table_cell c = field_of_event((int)more[i].what, a, ev);
+        struct table_cell c = field_of_event((int)more[i].what, a, ev, room);
 
         table_put_json(j, more[i].key, field_column(more[i].what)->unit, &c);
     }
     for (size_t i = 0; i < INFO_FIELDS; i++) {
         enum field what =
             of_image && info_fields[i].what == FIELD_IMAGE ? FIELD_PATH : info_fields[i].what;
-        struct table_cell c = field_of_event((int)what, a, ev);
+        struct table_cell c = field_of_event((int)what, a, ev, room);
 
         table_put_json(j, info_fields[i].key, field_column(what)->unit, &c);
+    }
+    if (ev->event.type) {
+        put_provider(j, a, ev, room);
     }
     jsonw_end(j);
 }
 
 static void put_events(struct jsonw *j, const struct wire_answer *a)
 {
+    struct field_room room;
+
+    field_room_init(&room);
     jsonw_array(j, "events");
     for (size_t i = 0; i < a->n_events; i++) {
-        put_event(j, a, &a->events[i]);
+        put_event(j, a, &a->events[i], &room);
     }
     jsonw_end(j);
+    field_room_fini(&room);
 }
 
 /* -- series -- */

@@ -331,7 +331,8 @@ static void handle_hello(void *ctx, struct rpc_call *call)
 {
     struct session *s = ctx;
     const struct net_identity *who = rpc_call_peer(call);
-    struct wire_hello_reply reply = {.max_message = s->conf.max_message,
+    struct wire_hello_reply reply = {.events = true,
+                                     .max_message = s->conf.max_message,
                                      .max_in_flight = s->conf.max_in_flight,
                                      .received_ns = session_now(s).utc_ns};
     struct session_greeting g = {0};

@@ -193,11 +193,9 @@ static void add_tiers(struct metrics *out, const struct store_room *r)
     static const struct {
         unsigned kind;
         const char *labels;
-    } tiers[] = {{SEG_RAW, "tier=\"raw\""},
-                 {SEG_10S, "tier=\"10s\""},
-                 {SEG_1MIN, "tier=\"1min\""},
-                 {SEG_1H, "tier=\"1h\""},
-                 {SEG_REST, "tier=\"events\""}};
+    } tiers[] = {{SEG_RAW, "tier=\"raw\""},     {SEG_10S, "tier=\"10s\""},
+                 {SEG_1MIN, "tier=\"1min\""},   {SEG_1H, "tier=\"1h\""},
+                 {SEG_REST, "tier=\"events\""}, {SEG_PROVIDER, "tier=\"provider\""}};
 
     for (size_t f = 0; f < sizeof tier_metrics / sizeof *tier_metrics; f++) {
         for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {

@@ -20,10 +20,16 @@
 #include "common/base/buf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/expr/expr_event.h"
+#include "common/model/event_values.h"
+#include "common/text/field.h"
 
-#define TEXTS       5
-#define NOTE_NS     CLK_S /* clocks that differ less need no remark */
-#define ASK_AT_ONCE 256u  /* what is known of so many events' processes is looked for together */
+#define TEXTS   6
+#define NOTE_NS CLK_S /* clocks that differ less need no remark */
+/* Sealed windows have events of providers elsewhere: either sort is counted by itself, so that an
+ * event's place stays what it is. */
+#define PROVIDER_PLACE 0x80000000u
+#define ASK_AT_ONCE    256u /* what is known of so many events' processes is looked for together */
 
 struct kept {
     size_t span;
@@ -32,8 +38,9 @@ struct kept {
     int64_t when_ns; /* by the collector's clock */
     struct uuid boot;
     struct life_event event;
-    size_t text_n;
-    char *text; /* the event's texts; owned */
+    size_t text_n; /* bytes of both: */
+    char *text;    /* the event's texts and values; owned */
+    void *type;    /* its type; owned, NULL: it has none */
 };
 
 struct events {
@@ -45,6 +52,10 @@ struct events {
     bool overflow; /* more events than fit */
     const struct batch *batch;
     struct host_offset most; /* the largest offset of the span's batches */
+    uint32_t kinds;
+    struct expr_event *where;        /* NULL: no expression */
+    const struct event_type **types; /* of the answer's events */
+    size_t n_types;
 };
 
 /* Order of two keys: time, host, stream, sequence, place. */
@@ -94,6 +105,13 @@ static void text_list(struct life_event *ev, struct str *list[TEXTS])
     list[2] = &ev->info.command_line;
     list[3] = &ev->info.user;
     list[4] = &ev->text;
+    list[5] = &ev->values;
+}
+
+static void kept_free(struct kept *k)
+{
+    mem_free(k->text);
+    mem_free(k->type);
 }
 
 /* Moves the event's texts, the batch's until now, into memory of its own. */
@@ -107,10 +125,15 @@ static enum err texts_keep(struct kept *k)
     for (unsigned i = 0; i < TEXTS; i++) {
         n += list[i]->n;
     }
-    k->text_n = n;
+    k->text_n = n + (k->event.type ? event_values_type_bytes(k->event.type) : 0);
     k->text = mem_alloc(n);
-    if (!k->text) {
+    k->type = k->event.type ? mem_alloc(event_values_type_bytes(k->event.type)) : NULL;
+    if (!k->text || (k->event.type && !k->type)) {
+        kept_free(k);
         return ERR_NOMEM;
+    }
+    if (k->event.type) {
+        k->event.type = event_values_copy_type(k->type, k->event.type);
     }
     p = k->text;
     for (unsigned i = 0; i < TEXTS; i++) {
@@ -163,7 +186,7 @@ static void kept_drop_root(struct events *x)
 {
     assert(x->n > 0 && x->text_n >= x->heap[0].text_n);
     x->text_n -= x->heap[0].text_n;
-    mem_free(x->heap[0].text);
+    kept_free(&x->heap[0]);
     x->heap[0] = x->heap[--x->n];
     kept_sift_down(x);
     x->overflow = true;
@@ -236,30 +259,43 @@ static bool wants_event(struct events *x, const struct life_event *ev)
     if (life_is_of_host(ev->kind)) {
         return !ask->has_pid && ask->name.n == 0;
     }
+    if (ev->kind == LIFE_PROVIDER &&
+        (!ev->type || !event_values_is(ev->type, ask->events.provider, ask->events.event))) {
+        return false; /* one without type is of a collector of before */
+    }
     if (ask->name.n && !info.name.n && query_wants_id(x->q, info.id) &&
         store_info_brief(x->q->env->view, s->host, &x->batch->head.boot, info.id, &known)) {
         info.name = known.name;
     }
+    if (ev->kind == LIFE_PROVIDER && info.id.pid == 0 && !ask->has_pid) {
+        return ask->name.n == 0; /* whoever ran, or nobody: not the idle process's own */
+    }
     return query_wants(x->q, info.id, &info);
 }
 
-static enum err kept_consider(struct events *x, const struct life_event *ev, size_t at)
+/* Whether the expression is true of it, its process's name as far as it is known at hand. */
+static bool event_fits(struct events *x, const struct life_event *ev)
+{
+    return !x->where || expr_event_run(x->where, ev, str_make(x->q->spans[x->span].about->name),
+                                       str_make(field_kind_name(ev->kind))) == EXPR_TRUE;
+}
+
+static enum err kept_consider(struct events *x, const struct life_event *ev, uint32_t at)
 {
     const struct query_span *s = &x->q->spans[x->span];
-    uint32_t kinds = x->q->ask->kinds ? x->q->ask->kinds : LIFE_KINDS_DEFAULT;
     struct kept k = {.span = x->span,
                      .stream = x->batch->head.stream,
                      .seq = x->batch->head.seq,
-                     .at = (uint32_t)at,
+                     .at = at,
                      .when_ns = clk_add(ev->wall_ns, x->q->clock.known ? x->q->clock.offset_ns : 0),
                      .boot = x->batch->head.boot,
                      .event = *ev};
 
-    if (ev->kind >= 32 || !(kinds & 1u << ev->kind) || ev->wall_ns < s->since_ns ||
+    if (ev->kind >= 32 || !(x->kinds & 1u << ev->kind) || ev->wall_ns < s->since_ns ||
         ev->wall_ns >= s->until_ns || !kept_is_behind(x, &k)) {
         return ERR_OK;
     }
-    return wants_event(x, &k.event) ? kept_add(x, &k) : ERR_OK;
+    return wants_event(x, &k.event) && event_fits(x, &k.event) ? kept_add(x, &k) : ERR_OK;
 }
 
 static int64_t event_size(int64_t ns)
@@ -288,6 +324,7 @@ static void events_note_clock(struct events *x, const struct query_span *s)
 static enum err block_take(void *ctx, const struct store_block *block)
 {
     const struct batch *b = block->batch;
+    uint32_t n_providers = 0, n_others = 0;
     struct events *x = ctx;
     enum err e = ERR_OK;
 
@@ -296,7 +333,10 @@ static enum err block_take(void *ctx, const struct store_block *block)
         x->most = x->q->clock;
     }
     for (size_t i = 0; !e && i < b->n_events; i++) {
-        e = kept_consider(x, &b->events[i], i);
+        bool provider = b->events[i].kind == LIFE_PROVIDER;
+        uint32_t at = provider ? PROVIDER_PLACE | n_providers++ : n_others++;
+
+        e = kept_consider(x, &b->events[i], at);
     }
     return e;
 }
@@ -360,6 +400,24 @@ static void known_add(const struct events *x, struct kept *k)
     }
 }
 
+/* The answer's own copy of a type, each once; NULL: no memory. */
+static const struct event_type *events_type(struct events *x, const struct event_type *type)
+{
+    void *room;
+
+    for (size_t i = x->n_types; i > 0; i--) {
+        if (event_values_same_type(x->types[i - 1], type)) {
+            return x->types[i - 1];
+        }
+    }
+    room = arena_alloc(&x->q->out->memory, event_values_type_bytes(type));
+    if (!room) {
+        return NULL;
+    }
+    x->types[x->n_types] = event_values_copy_type(room, type);
+    return x->types[x->n_types++];
+}
+
 static enum err kept_row(struct events *x, const struct kept *k, struct wire_event *out)
 {
     struct query *q = x->q;
@@ -374,7 +432,18 @@ static enum err kept_row(struct events *x, const struct kept *k, struct wire_eve
         }
     }
     q->out->data.n_events++;
+    if (out->event.type) {
+        out->event.type = events_type(x, out->event.type);
+        if (!out->event.type) {
+            return ERR_FULL;
+        }
+    }
     return query_host_index(q, &q->spans[k->span], &out->host);
+}
+
+static size_t kept_values_bytes(const struct kept *k)
+{
+    return k->event.type ? k->event.values.n + event_values_type_bytes(k->event.type) : 0;
 }
 
 static enum err events_rows(struct events *x)
@@ -383,7 +452,8 @@ static enum err events_rows(struct events *x)
     struct wire_event *out = arena_array(&q->out->memory, x->n, sizeof *out);
     enum err e = ERR_OK;
 
-    if (!out) {
+    x->types = arena_array(&q->out->memory, x->n, sizeof *x->types);
+    if (!out || !x->types) {
         return ERR_FULL;
     }
     kept_sort(x);
@@ -394,7 +464,7 @@ static enum err events_rows(struct events *x)
             known_want(x, i);
         }
         known_add(x, k);
-        if (i && !query_fits(q, &k->event.info, k->event.text.n)) {
+        if (i && !query_fits(q, &k->event.info, k->event.text.n + kept_values_bytes(k))) {
             events_page_end(x, &x->heap[i - 1]);
             break;
         }
@@ -407,14 +477,34 @@ static enum err events_rows(struct events *x)
     return e;
 }
 
+static enum err events_where(struct events *x)
+{
+    struct query *q = x->q;
+    struct errmsg wrong = {""};
+    enum err e;
+
+    x->where = arena_alloc(&q->out->memory, sizeof *x->where);
+    if (!x->where) {
+        return ERR_NOMEM;
+    }
+    e = expr_event_compile(x->where, q->ask->events.where, &wrong);
+    return e ? errmsg_set(q->why, ERR_INVALID, "--where: %s", wrong.text) : ERR_OK;
+}
+
 enum err query_events(struct query *q)
 {
     struct events x = {.q = q};
     enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
 
+    if (!e && q->ask->events.where.n) {
+        e = events_where(&x);
+    }
     if (e) {
         return e;
     }
+    x.kinds = wire_events_named(&q->ask->events) ? 1u << LIFE_PROVIDER
+              : q->ask->kinds                    ? q->ask->kinds
+                                                 : LIFE_KINDS_DEFAULT;
     x.cap = q->limit;
     x.heap = arena_array(&q->out->memory, x.cap, sizeof *x.heap);
     if (!x.heap) {
@@ -425,6 +515,8 @@ enum err query_events(struct query *q)
 
         const struct store_range range = {.since_ns = s->since_ns,
                                           .until_ns = s->until_ns,
+                                          .no_rests = x.kinds == 1u << LIFE_PROVIDER,
+                                          .providers = (x.kinds & 1u << LIFE_PROVIDER) != 0,
                                           .made_since_ns =
                                               q->cursor.set ? q->cursor.when_ns : INT64_MIN};
 
@@ -436,7 +528,7 @@ enum err query_events(struct query *q)
         e = events_rows(&x);
     }
     for (size_t i = 0; i < x.n; i++) {
-        mem_free(x.heap[i].text);
+        kept_free(&x.heap[i]);
     }
     return e;
 }

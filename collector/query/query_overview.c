@@ -48,11 +48,8 @@ static enum err overview_tiers(struct query *q, struct wire_overview *o)
     static const struct {
         uint8_t kind;
         const char *name;
-    } all[] = {{SEG_RAW, "raw"},
-               {SEG_10S, "10s"},
-               {SEG_1MIN, "1min"},
-               {SEG_1H, "1h"},
-               {SEG_REST, "events"}};
+    } all[] = {{SEG_RAW, "raw"}, {SEG_10S, "10s"},     {SEG_1MIN, "1min"},
+               {SEG_1H, "1h"},   {SEG_REST, "events"}, {SEG_PROVIDER, "provider"}};
     const size_t n = sizeof all / sizeof *all;
     struct wire_tier_room *tiers = arena_array(&q->out->memory, n, sizeof *tiers);
 

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "common/base/glob.h"
+#include "common/expr/expr_event.h"
+#include "common/model/event_values.h"
+#include "common/text/field.h"
 
 #define UPDATE_BYTES 400u /* of an update and its host, without texts */
 #define EVENT_BYTES  250u
@@ -36,7 +39,10 @@ bool feed_filter_same(const struct wire_filter *a, const struct wire_filter *b)
     bool same = a->n_hosts == b->n_hosts && str_eq(a->program, b->program) &&
                 a->kinds == b->kinds && a->no_events == b->no_events && a->samples == b->samples &&
                 a->n_metrics == b->n_metrics && a->min_interval_ns == b->min_interval_ns &&
-                memcmp(a->metrics, b->metrics, a->n_metrics) == 0;
+                memcmp(a->metrics, b->metrics, a->n_metrics) == 0 &&
+                str_eq(a->providers.provider, b->providers.provider) &&
+                str_eq(a->providers.event, b->providers.event) &&
+                str_eq(a->providers.where, b->providers.where);
 
     for (size_t i = 0; same && i < a->n_hosts; i++) {
         same = str_eq(a->hosts[i], b->hosts[i]);
@@ -46,16 +52,27 @@ bool feed_filter_same(const struct wire_filter *a, const struct wire_filter *b)
 
 /* -- one item -- */
 
-static bool event_wanted(const struct wire_filter *f, const struct wire_event *x)
+static bool event_wanted(const struct wire_filter *f, const struct expr_event *where,
+                         struct str host, const struct wire_event *x)
 {
     const struct life_event *ev = &x->event;
     uint32_t kinds = f->kinds ? f->kinds : LIFE_KINDS_DEFAULT;
 
+    if (wire_events_named(&f->providers)) {
+        kinds = 1u << LIFE_PROVIDER;
+    }
     if (x->host != 0 || ev->kind >= 32 || !(kinds >> ev->kind & 1)) {
         return false;
     }
-    return f->program.n == 0 ||
-           (!life_is_of_host(ev->kind) && glob_match(f->program, ev->info.name));
+    if (ev->kind == LIFE_PROVIDER &&
+        (!ev->type || !event_values_is(ev->type, f->providers.provider, f->providers.event))) {
+        return false;
+    }
+    if (f->program.n && (life_is_of_host(ev->kind) || !glob_match(f->program, ev->info.name))) {
+        return false;
+    }
+    return !where ||
+           expr_event_run(where, ev, host, str_make(field_kind_name(ev->kind))) == EXPR_TRUE;
 }
 
 /* Which of an update's metrics are wanted: the index that each has among them. */
@@ -80,7 +97,8 @@ static void columns_choose(struct columns *c, const struct wire_answer *in,
 static bool row_wanted(const struct wire_filter *f, const struct columns *c,
                        const struct wire_row *row)
 {
-    return row->host == 0 && (f->n_metrics == 0 || (row->have & c->mask)) &&
+    return row->host == 0 && !wire_events_named(&f->providers) &&
+           (f->n_metrics == 0 || (row->have & c->mask)) &&
            (f->program.n == 0 || glob_match(f->program, row->info.name));
 }
 
@@ -92,6 +110,8 @@ static size_t info_bytes(const struct proc_info *p)
 /* -- first pass: how far it goes, and how much that is -- */
 
 struct cut {
+    struct str host;
+    const struct expr_event *where; /* NULL: none */
     const struct wire_answer *in;
     const struct wire_filter *filter;
     struct columns columns;
@@ -102,7 +122,7 @@ struct cut {
 static bool item_wanted(const struct cut *c, size_t i)
 {
     return i < c->in->n_events
-               ? event_wanted(c->filter, &c->in->events[i])
+               ? event_wanted(c->filter, c->where, c->host, &c->in->events[i])
                : row_wanted(c->filter, &c->columns, &c->in->rows[i - c->in->n_events]);
 }
 
@@ -111,7 +131,10 @@ static size_t item_bytes(const struct cut *c, size_t i)
     const struct wire_answer *a = c->in;
 
     if (i < a->n_events) {
-        return EVENT_BYTES + info_bytes(&a->events[i].event.info) + a->events[i].event.text.n;
+        const struct life_event *ev = &a->events[i].event;
+
+        return EVENT_BYTES + info_bytes(&ev->info) + ev->text.n + ev->values.n +
+               (ev->type ? event_values_type_bytes(ev->type) : 0);
     }
     return ROW_BYTES + info_bytes(&a->rows[i - a->n_events].info) + VALUE_BYTES * c->columns.n;
 }
@@ -154,6 +177,27 @@ static bool keep_info(struct proc_info *p, struct arena *memory)
            keep_text(&p->command_line, memory) && keep_text(&p->user, memory);
 }
 
+/* Events of one type in a row share it, as they do where they come from. */
+static bool keep_values(struct life_event *ev, struct arena *memory, const struct life_event *last,
+                        const struct life_event *from)
+{
+    void *room;
+
+    if (!from->type) {
+        return true;
+    }
+    if (last && last->type && event_values_same_type(last->type, from->type)) {
+        ev->type = last->type;
+    } else {
+        room = arena_alloc(memory, event_values_type_bytes(from->type));
+        if (!room) {
+            return false;
+        }
+        ev->type = event_values_copy_type(room, from->type);
+    }
+    return keep_text(&ev->values, memory);
+}
+
 static bool keep_row(struct wire_row *row, const struct columns *c, struct arena *memory)
 {
     int64_t *values = arena_array(memory, c->n, sizeof *values);
@@ -182,7 +226,9 @@ static bool keep_items(struct wire_answer *out, const struct cut *c, struct aren
             struct wire_event *to = &events[out->n_events++];
 
             *to = c->in->events[i];
-            ok = keep_info(&to->event.info, memory) && keep_text(&to->event.text, memory);
+            ok = keep_info(&to->event.info, memory) && keep_text(&to->event.text, memory) &&
+                 keep_values(&to->event, memory, out->n_events > 1 ? &to[-1].event : NULL,
+                             &c->in->events[i].event);
         } else {
             struct wire_row *to = &rows[out->n_rows++];
 
@@ -209,7 +255,17 @@ enum err feed_filter_cut(struct wire_update *out, const struct wire_update *in,
                          const struct wire_filter *f, uint32_t *from, struct feed_filter_room *room,
                          struct arena *memory)
 {
-    struct cut c = {.in = &in->data, .filter = f, .from = *from};
+    struct cut c = {.host = in->name, .in = &in->data, .filter = f, .from = *from};
+    struct expr_event where;
+
+    if (f->providers.where.n) {
+        enum err e = expr_event_compile(&where, f->providers.where, NULL); /* checked by Poll */
+
+        if (e) {
+            return e;
+        }
+        c.where = &where;
+    }
 
     *out = (struct wire_update){.host = in->host, .name = in->name};
     columns_choose(&c.columns, &in->data, f);

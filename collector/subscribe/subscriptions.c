@@ -25,6 +25,7 @@
 #include "collector/subscribe/subscriptions_scan.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/expr/expr_event.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 
@@ -370,7 +371,8 @@ static bool keep_text(struct str *s, struct arena *memory)
 
 static bool filter_keep(struct wire_filter *f, struct arena *memory)
 {
-    bool ok = keep_text(&f->program, memory);
+    bool ok = keep_text(&f->program, memory) && keep_text(&f->providers.provider, memory) &&
+              keep_text(&f->providers.event, memory) && keep_text(&f->providers.where, memory);
 
     for (size_t i = 0; ok && i < f->n_hosts; i++) {
         ok = keep_text(&f->hosts[i], memory);
@@ -697,6 +699,14 @@ static enum err poll_check(struct poll_round *k, struct errmsg *why)
     k->has_cursor = p->cursor.n > 0;
     if (k->has_cursor && subscriptions_cursor_get(&k->cursor, p->cursor)) {
         return errmsg_set(why, ERR_INVALID, "this is no cursor of a collector");
+    }
+    if (p->has_filter && p->filter.providers.where.n) {
+        struct errmsg wrong = {""};
+        struct expr_event where;
+
+        if (expr_event_compile(&where, p->filter.providers.where, &wrong)) {
+            return errmsg_set(why, ERR_INVALID, "where: %s", wrong.text);
+        }
     }
     return ERR_OK;
 }

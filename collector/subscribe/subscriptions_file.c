@@ -1,8 +1,8 @@
 /* Format 1, little endian: u8[8] magic, u32 version, u64 number of the file, texts (u16 n and n
  * bytes) name, owner, scope, i64 created, i64 polled, u64 epoch, u64 position, u32 offset, u64
- * floor, lost, end of the lost, dropped, delivered, u32 kinds, u8 flags (1 no events, 2 samples),
- * i64 interval, text program, u8 n and n texts hosts, u8 n and n bytes of metrics, u64 XXH3-64 of
- * all before. */
+ * floor, lost, end of the lost, dropped, delivered, u32 kinds, u8 flags (1 no events, 2 samples,
+ * 4 see below), i64 interval, text program, u8 n and n texts hosts, u8 n and n bytes of metrics,
+ * with flag 4 texts provider, event, where; u64 XXH3-64 of all before. */
 #include "collector/subscribe/subscriptions_file.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@
 #define SUM_BYTES 8u
 #define GLOB_MAX  256u
 
-enum flags { NO_EVENTS = 1, SAMPLES = 2 };
+enum flags { NO_EVENTS = 1, SAMPLES = 2, PROVIDERS = 4 };
 
 bool subscriptions_file_name_ok(struct str name)
 {
@@ -45,10 +45,16 @@ static void put_text(struct buf *b, struct str s)
     buf_put(b, s.p, s.n);
 }
 
+static bool has_providers(const struct wire_filter *f)
+{
+    return wire_events_named(&f->providers) || f->providers.where.n;
+}
+
 static void put_filter(struct buf *b, const struct wire_filter *f)
 {
     buf_put_u32le(b, f->kinds);
-    buf_put_u8(b, (uint8_t)((f->no_events ? NO_EVENTS : 0) | (f->samples ? SAMPLES : 0)));
+    buf_put_u8(b, (uint8_t)((f->no_events ? NO_EVENTS : 0) | (f->samples ? SAMPLES : 0) |
+                            (has_providers(f) ? PROVIDERS : 0)));
     buf_put_u64le(b, (uint64_t)f->min_interval_ns);
     put_text(b, f->program);
     buf_put_u8(b, (uint8_t)f->n_hosts);
@@ -57,6 +63,11 @@ static void put_filter(struct buf *b, const struct wire_filter *f)
     }
     buf_put_u8(b, f->n_metrics);
     buf_put(b, f->metrics, f->n_metrics);
+    if (has_providers(f)) {
+        put_text(b, f->providers.provider);
+        put_text(b, f->providers.event);
+        put_text(b, f->providers.where);
+    }
 }
 
 void subscriptions_file_encode(struct buf *out, const struct subscriptions_state *s)
@@ -132,6 +143,11 @@ static void get_filter(struct cur *c, struct wire_filter *f)
         return;
     }
     memcpy(f->metrics, metrics, f->n_metrics);
+    if (flags & PROVIDERS) {
+        f->providers.provider = get_text(c, MODEL_TEXT_MAX);
+        f->providers.event = get_text(c, MODEL_TEXT_MAX);
+        f->providers.where = get_text(c, WIRE_WHERE_MAX);
+    }
 }
 
 static bool get_state(struct cur *c, struct subscriptions_state *s)

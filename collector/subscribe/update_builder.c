@@ -5,6 +5,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/mem.h"
+#include "common/model/event_values.h"
 
 #define EVENT_BYTES 200u
 #define ROW_BYTES   80u
@@ -192,7 +193,8 @@ static size_t info_bytes(const struct proc_info *info)
 
 static size_t event_bytes(const struct life_event *e)
 {
-    return EVENT_BYTES + info_bytes(&e->info) + e->text.n;
+    return EVENT_BYTES + info_bytes(&e->info) + e->text.n + e->values.n +
+           (e->type ? event_values_type_bytes(e->type) : 0);
 }
 
 static void events_add(struct update_builder *m, const struct feed_note *note,

@@ -113,7 +113,7 @@ static struct expr_value values_combine(unsigned code, const struct expr_value *
         r = a->number / b->number;
         break;
     }
-    return isfinite(r) ? expr_number(r) : (struct expr_value){0};
+    return __builtin_isfinite(r) ? expr_number(r) : (struct expr_value){0};
 }
 
 static struct expr_value const_value(const struct expr *x, uint32_t i)

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "common/model/event_values.h"
+#include "common/text/value_text.h"
+
 static const struct table_column field_columns[FIELD_COUNT] = {
     [FIELD_TIME] = {"time", "TIME", TABLE_TIME},
     [FIELD_HOST] = {"host", "HOST", TABLE_TEXT},
@@ -28,6 +31,16 @@ static const struct table_column field_columns[FIELD_COUNT] = {
     [FIELD_INSTANCES] = {"processes", "PROCESSES", TABLE_COUNT},
     [FIELD_HOSTS] = {"hosts", "HOSTS", TABLE_COUNT},
     [FIELD_DEPTH] = {"depth", "DEPTH", TABLE_COUNT},
+    [FIELD_PROVIDER] = {"provider", "PROVIDER", TABLE_TEXT},
+    [FIELD_GUID] = {"guid", "GUID", TABLE_TEXT},
+    [FIELD_EVENT_ID] = {"id", "ID", TABLE_ID},
+    [FIELD_VERSION] = {"version", "VERSION", TABLE_ID},
+    [FIELD_LEVEL] = {"level", "LEVEL", TABLE_ID},
+    [FIELD_TASK] = {"task", "TASK", TABLE_TEXT},
+    [FIELD_EVENT] = {"event", "NAME OF EVENT", TABLE_TEXT},
+    [FIELD_VALUES] = {"fields", "FIELDS", TABLE_JSON},
+    [FIELD_CUT] = {"cut", "CUT", TABLE_FLAG},
+    [FIELD_REDACTED] = {"redacted", "REDACTED", TABLE_FLAG},
     [FIELD_DETAIL] = {NULL, "DETAIL", TABLE_TEXT},
 };
 
@@ -50,11 +63,12 @@ static const struct {
     {LIFE_IMAGE_UNLOAD, "image_unload"},
     {LIFE_LEVEL, "level"},
     {LIFE_SOURCE, "source"},
+    {LIFE_PROVIDER, "provider"},
 };
 
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
-static const char *kind_name(unsigned life_kind)
+const char *field_kind_name(unsigned life_kind)
 {
     for (size_t i = 0; i < KIND_COUNT; i++) {
         if (kinds[i].kind == life_kind) {
@@ -166,22 +180,116 @@ struct table_cell field_of_row(int what, const struct wire_answer *a, const stru
     }
 }
 
+/* -- events of providers -- */
+
+#define FIELD_ROOM (1u << 20) /* bytes of values as text; names may be repeated */
+
+void field_room_init(struct field_room *r)
+{
+    buf_init(&r->values, FIELD_ROOM);
+    buf_init(&r->detail, FIELD_ROOM);
+}
+
+void field_room_fini(struct field_room *r)
+{
+    buf_fini(&r->values);
+    buf_fini(&r->detail);
+}
+
+static struct table_cell values_cell(const struct life_event *ev, struct buf *out)
+{
+    const struct event_type *t = ev->type;
+    struct value_json names;
+    struct value_sink sink;
+    struct jsonw j;
+
+    buf_reset(out);
+    jsonw_init_buf(&j, out);
+    jsonw_object(&j, NULL);
+    sink = value_text_json(&names, &j);
+    err_ignore(event_values_read(t->fields, t->n_fields, ev->values, &sink)); /* checked */
+    jsonw_end(&j);
+    return out->bad ? table_string(str_make(NULL)) : table_string(str_make(buf_cstr(out)));
+}
+
+/* "provider/event  name=value name=value" */
+static struct table_cell detail_cell(const struct life_event *ev, struct buf *out, char *guid)
+{
+    const struct event_type *t = ev->type;
+    struct value_people people;
+    struct value_sink sink;
+
+    buf_reset(out);
+    if (t->provider.n) {
+        buf_put(out, t->provider.p, t->provider.n);
+    } else {
+        buf_put_str(out, value_text_guid(guid, t->guid));
+    }
+    buf_put_u8(out, '/');
+    if (t->name.n || t->task.n) {
+        struct str name = t->name.n ? t->name : t->task;
+
+        buf_put(out, name.p, name.n);
+    } else {
+        buf_printf(out, "%u", t->id);
+    }
+    buf_put_str(out, t->n_fields ? "  " : "");
+    sink = value_text_people(&people, out);
+    err_ignore(event_values_read(t->fields, t->n_fields, ev->values, &sink)); /* checked */
+    return out->bad ? table_string(str_make(NULL))
+                    : table_string((struct str){(const char *)out->p, out->n});
+}
+
+static struct table_cell provider_cell(int what, const struct life_event *ev,
+                                       struct field_room *room)
+{
+    const struct event_type *t = ev->type;
+
+    switch (what) {
+    case FIELD_PROVIDER:
+        return table_string(t->provider);
+    case FIELD_GUID:
+        return table_string(str_make(value_text_guid(room->guid, t->guid)));
+    case FIELD_EVENT_ID:
+        return table_number(true, t->id);
+    case FIELD_VERSION:
+        return table_number(true, t->version);
+    case FIELD_LEVEL:
+        return table_number(true, t->level);
+    case FIELD_TASK:
+        return table_string(t->task);
+    case FIELD_EVENT:
+        return table_string(t->name);
+    case FIELD_VALUES:
+        return values_cell(ev, &room->values);
+    case FIELD_CUT:
+        return table_number(ev->value_flags & LIFE_VALUES_CUT, 1);
+    case FIELD_REDACTED:
+        return table_number(ev->value_flags & LIFE_VALUES_REDACTED, 1);
+    default:
+        return detail_cell(ev, &room->detail, room->guid);
+    }
+}
+
 struct table_cell field_of_event(int what, const struct wire_answer *a,
-                                 const struct wire_event *event)
+                                 const struct wire_event *event, struct field_room *room)
 {
     const struct life_event *ev = &event->event;
-    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP;
+    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP || ev->type;
     bool of_image = ev->kind == LIFE_IMAGE_LOAD || ev->kind == LIFE_IMAGE_UNLOAD;
     bool of_host = life_is_of_host(ev->kind);
     struct str none = {NULL, 0};
 
+    if (what >= FIELD_PROVIDER && what <= FIELD_DETAIL && ev->type) {
+        return provider_cell(what, ev, room);
+    }
     switch (what) {
     case FIELD_HOST:
         return host_cell(a, event->host);
     case FIELD_TIME:
         return table_number(true, ev->wall_ns);
     case FIELD_KIND:
-        return table_string(str_make(kind_name(ev->kind)));
+        return table_string(str_make(field_kind_name(ev->kind)));
     case FIELD_TID:
         return table_number(of_thread, ev->tid);
     case FIELD_PATH:
@@ -239,7 +347,7 @@ enum err field_kinds(uint32_t *bits, const char *list, struct errmsg *why)
         if (!more) {
             return errmsg_set(
                 why, ERR_USAGE,
-                "'%s' is not process, thread, image, level, source, all, or one such as "
+                "'%s' is not process, thread, image, level, source, provider, all, or one such as "
                 "process_start",
                 word_text);
         }

@@ -4,6 +4,7 @@
 #ifndef PROCFLEET_COMMON_TEXT_FIELD_H
 #define PROCFLEET_COMMON_TEXT_FIELD_H
 
+#include "common/os/uuid.h"
 #include "common/text/table.h"
 #include "common/wire/wire_query.h"
 
@@ -33,7 +34,17 @@ enum field {
     FIELD_INSTANCES, /* processes that the row stands for */
     FIELD_HOSTS,     /* that a group is of */
     FIELD_DEPTH,     /* in the tree */
-    FIELD_DETAIL,    /* in tables only: the command line, the path or the text, whichever it has */
+    FIELD_PROVIDER,  /* of its events: name, */
+    FIELD_GUID,
+    FIELD_EVENT_ID,
+    FIELD_VERSION,
+    FIELD_LEVEL,
+    FIELD_TASK,
+    FIELD_EVENT,    /* its name */
+    FIELD_VALUES,   /* its values as a JSON object */
+    FIELD_CUT,      /* some had no room */
+    FIELD_REDACTED, /* some were hidden on the host */
+    FIELD_DETAIL,   /* in tables only: command line, path, text or values, whichever it has */
     FIELD_COUNT,
     FIELD_METRIC = 256, /* plus the metric's id */
 };
@@ -43,14 +54,25 @@ const struct table_column *field_column(enum field what);
 
 /* Cells, borrowed from the answer. what: enum field, or FIELD_METRIC + id */
 struct table_cell field_of_row(int what, const struct wire_answer *a, const struct wire_row *row);
+
+/* What the cells of an event are written into that are no text yet; until the next event's. */
+struct field_room {
+    struct buf values, detail;
+    char guid[UUID_TEXT];
+};
+void field_room_init(struct field_room *r);
+void field_room_fini(struct field_room *r);
 struct table_cell field_of_event(int what, const struct wire_answer *a,
-                                 const struct wire_event *event);
+                                 const struct wire_event *event, struct field_room *room);
 
 /* -- words of questions -- */
 
 /* Bits of the kinds of a list with commas; "process", "thread", "image" and "all" included.
  * Errors: ERR_USAGE */
 NODISCARD enum err field_kinds(uint32_t *bits, const char *list, struct errmsg *why);
+
+/* A kind's name, as FIELD_KIND has it; NULL: unknown. */
+const char *field_kind_name(unsigned life_kind);
 
 /* The i-th of the words that field_kinds takes, NULL after the last. */
 const char *field_kind_word(size_t i);

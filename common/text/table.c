@@ -234,6 +234,8 @@ void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
 {
     if (c->state == TABLE_STRING && unit == TABLE_REAL) {
         jsonw_real(j, key, strtod(c->text.p, NULL));
+    } else if (c->state == TABLE_STRING && unit == TABLE_JSON) {
+        jsonw_raw(j, key, c->text.p);
     } else if (c->state == TABLE_STRING) {
         jsonw_bytes(j, key, c->text);
     } else if (c->state == TABLE_NUMBER) {

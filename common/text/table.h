@@ -38,6 +38,7 @@ enum table_unit {
     TABLE_USER,     /* a text that may be a SID: in tables by name where that is known */
     TABLE_STATE,    /* a text that says how something fares: coloured */
     TABLE_ALARM,    /* a count that should be zero: coloured when it is not */
+    TABLE_JSON,     /* a text that is JSON, with its NUL, which is not counted */
     TABLE_REAL,     /* a number; one that is not whole is given as its text, with a NUL */
 };
 

@@ -767,7 +767,7 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
         m->n_used > WIRE_USED_MAX) {
         return ERR_FULL;
     }
-    wire_arena_allow(a, RESULT_BYTES);
+    wire_arena_allow(a, RESULT_BYTES + wire_info_types_bytes(m->event_types, m->n_event_types));
     out->since_ns = m->since_ns;
     out->until_ns = m->until_ns;
     out->partial = m->partial != 0;

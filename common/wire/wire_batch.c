@@ -744,7 +744,8 @@ static size_t result_bytes(const Procfleet__V1__Batch *m)
     return 65536 + m->n_wall_ns * 2 * sizeof(int64_t) +
            runs * (sizeof(struct batch_run) + sizeof(uint32_t)) +
            WIRE_VALUES_MAX * sizeof(int64_t) + m->n_infos * sizeof(struct proc_info) +
-           m->n_events * sizeof(struct life_event) + m->n_ledger * sizeof(struct ledger_row);
+           m->n_events * sizeof(struct life_event) + m->n_ledger * sizeof(struct ledger_row) +
+           wire_info_types_bytes(m->event_types, m->n_event_types);
 }
 
 static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, metric_mask metrics,

@@ -207,11 +207,20 @@ static enum err get_type(struct event_type *out, const Procfleet__V1__EventType 
     return ERR_OK;
 }
 
+size_t wire_info_types_bytes(Procfleet__V1__EventType *const *in, size_t n)
+{
+    size_t bytes = n * (sizeof(struct event_type) + sizeof(struct event_type *) + 64);
+
+    for (size_t i = 0; i < n; i++) {
+        bytes += in[i]->n_fields * sizeof(struct str);
+    }
+    return bytes;
+}
+
 enum err wire_info_types_get(struct wire_info_types *types, Procfleet__V1__EventType *const *in,
                              size_t n, struct wire_arena *a)
 {
     struct event_type *items;
-    size_t fields = 0;
     enum err e = ERR_OK;
 
     if (n > types->max) {
@@ -220,11 +229,6 @@ enum err wire_info_types_get(struct wire_info_types *types, Procfleet__V1__Event
     if (n == 0) {
         return ERR_OK;
     }
-    for (size_t i = 0; i < n; i++) {
-        fields += in[i]->n_fields;
-    }
-    wire_arena_allow(a,
-                     n * (sizeof *items + sizeof *types->list + 64) + fields * sizeof(struct str));
     items = wire_arena_array(a, n, sizeof *items);
     types->list = wire_arena_array(a, n, sizeof *types->list);
     if (!items || !types->list) {

@@ -30,8 +30,9 @@ uint32_t wire_info_flags(const struct proc_info *in);
 NODISCARD enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *in);
 NODISCARD enum err wire_info_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *in,
                                        const struct wire_info_types *types);
-/* What it makes is allowed on top of the arena's limit. Errors: ERR_CORRUPT, ERR_FULL (more than
- * max), ERR_NOMEM */
+/* Memory of what wire_info_types_get makes of them. */
+size_t wire_info_types_bytes(Procfleet__V1__EventType *const *in, size_t n);
+/* Errors: ERR_CORRUPT, ERR_FULL (more than max), ERR_NOMEM */
 NODISCARD enum err wire_info_types_get(struct wire_info_types *types,
                                        Procfleet__V1__EventType *const *in, size_t n,
                                        struct wire_arena *a);

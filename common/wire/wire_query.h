@@ -47,7 +47,7 @@ enum wire_group {
     WIRE_GROUP_IMAGE_USER /* Top only: an image by each user that runs it */
 };
 
-/* Which events of providers; with any of it no others. Empty: any. */
+/* Which events of providers; with any of the first two no others. Empty: any. */
 struct wire_events {
     struct str provider; /* glob on its name, or its GUID */
     struct str event;    /* its id, or a glob on its name, task or "task/name" */
@@ -57,7 +57,7 @@ struct wire_events {
 
 static inline bool wire_events_named(const struct wire_events *e)
 {
-    return e->provider.n || e->event.n || e->where.n;
+    return e->provider.n || e->event.n;
 }
 
 /* One request shape for all methods; members that a method does not use are ignored. Time: [since,

@@ -11,19 +11,20 @@ import text
 
 PRODUCT = ("common", "agent", "collector")
 ROOTS = {"main.c"}  # every program has one
-LIBRARY = {"agent/pipeline.c": "monitor"}  # its functions have the installed library's name
+LIBRARY = {"agent/pipeline.c": "monitor", "agent/monitor_wish.c": "monitor"}  # their functions have the library's name
 # Rooms for what the product could not do before: what they hold does not count as lines of the product.
 NEW_ROOMS = tuple(f"{room}/" for room in (
     "collector/clickhouse", "collector/console", "collector/lab", "collector/rules", "collector/notify", "collector/forward",
     "common/lab", "common/expr", "common/http", "agent/forward", "agent/inventory", "agent/control", "agent/own", "agent/record",
     "agent/clr", "agent/etl"))
 NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
-    "agent/clr", "agent/control", "agent/etl", "collector/lab", "common/expr", "common/http", "common/lab", "console"))
+    "agent/clr", "agent/control", "agent/etl", "agent/forward",
+    "collector/lab", "common/expr", "common/http", "common/lab", "console"))
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
-    "product lines": (163600, 118000), # diff, gate and report on the command line: 550; the console: hosts by ids, what they used last, images of users, doctor: 170; events of providers on the wire: 800; runs, marked and asked for, their commands: 2,400; 147,500 until the rest of the layouts, .NET, metrics of events and a first run on Windows
-    "test lines": (121450, 95000), # and 600 for fuzz targets of packets, stacks and symbols, and their benchmark; 250: scripts/bench and what it counts
+    "product lines": (167000, 118000), # diff, gate and report on the command line: 550; the console: hosts by ids, what they used last, images of users, doctor: 170; events of providers on the wire: 800; runs, marked and asked for, their commands: 2,400; 147,500 until the rest of the layouts, .NET, metrics of events and a first run on Windows
+    "test lines": (122650, 95000), # and 600 for fuzz targets of packets, stacks and symbols, and their benchmark; 250: scripts/bench and what it counts
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (57.0, 40),
     "external functions that do not begin with their file's name, %": (0.5, 0),

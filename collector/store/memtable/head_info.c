@@ -864,7 +864,8 @@ static enum err merge_events(struct head_infos *t, const struct batch *b, int64_
     for (size_t i = 0; i < b->n_events && !e; i++) {
         const struct life_event *ev = &b->events[i];
 
-        if (!life_is_of_host(ev->kind) && head_info_is_last(ev) == last) {
+        if (!life_is_of_host(ev->kind) && ev->kind != LIFE_PROVIDER &&
+            head_info_is_last(ev) == last) {
             e = head_infos_merge(t, &b->head.boot, &ev->info, head_info_when(ev, t1_ns));
         }
     }

@@ -4,6 +4,7 @@
 
 #include "collector/store/batch_time.h"
 #include "collector/store/meta/meta.h"
+#include "collector/store/meta/prov_value.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_view.h"
 #include "collector/store/read/store_windows.h"
@@ -28,7 +29,7 @@
 #define LISTS_BYTES ((size_t)64 << 20)
 #define RESTS_BYTES ((size_t)8 << 20)
 
-enum source_kind { SOURCE_REST, SOURCE_HEAD, SOURCE_ROWS };
+enum source_kind { SOURCE_REST, SOURCE_PROVIDER, SOURCE_HEAD, SOURCE_ROWS };
 
 struct source {
     enum source_kind kind;
@@ -40,7 +41,8 @@ struct source {
 /* A source of batches under way, and the next one of it. */
 struct flow {
     const struct source *from;
-    struct meta_reader *rests; /* NULL: of the head */
+    struct meta_reader *rests; /* both NULL: of the head */
+    struct prov_reader *events;
     const struct window_rest *rest;
     int64_t when_ns;
     uint64_t stream, seq;
@@ -103,12 +105,16 @@ static enum err list_sources(struct scan *s, size_t host, const struct head_batc
                              size_t n_batches)
 {
     const struct store_range *r = s->range;
-    struct store_window *rests = NULL, *rows = NULL;
-    size_t n_rests = 0, n_rows = 0, n;
+    struct store_window *rests = NULL, *rows = NULL, *events = NULL;
+    size_t n_rests = 0, n_rows = 0, n_events = 0, n;
     enum err e = ERR_OK;
 
     if (!r->no_rests) {
         e = store_windows(&rests, &n_rests, &s->lists, s->v, host, SEG_REST, r->since_ns,
+                          r->until_ns, r->used);
+    }
+    if (!e && r->providers) {
+        e = store_windows(&events, &n_events, &s->lists, s->v, host, SEG_PROVIDER, r->since_ns,
                           r->until_ns, r->used);
     }
     if (!e && r->metrics) {
@@ -118,13 +124,14 @@ static enum err list_sources(struct scan *s, size_t host, const struct head_batc
     if (e) {
         return e;
     }
-    n = n_rests + n_rows + n_batches;
+    n = n_rests + n_events + n_rows + n_batches;
     s->sources = arena_array(&s->lists, n, sizeof *s->sources);
-    s->flows = arena_array(&s->lists, n_rests + n_batches, sizeof *s->flows);
+    s->flows = arena_array(&s->lists, n_rests + n_events + n_batches, sizeof *s->flows);
     if (!s->sources || !s->flows) {
         return arena_refused(&s->lists, n * sizeof *s->sources);
     }
     add_sealed(s, SOURCE_REST, rests, n_rests);
+    add_sealed(s, SOURCE_PROVIDER, events, n_events);
     add_sealed(s, SOURCE_ROWS, rows, n_rows);
     for (size_t i = 0; i < n_batches; i++) {
         if (!made_before(s, batches[i]->t1_ns, &batches[i]->clock)) {
@@ -191,7 +198,7 @@ static enum err flow_next(struct scan *s, struct flow *f)
 
     do {
         first_ns = f->rest && f->when_ns > first_ns ? f->when_ns : first_ns;
-        e = meta_reader_next(f->rests, &f->rest);
+        e = f->rests ? meta_reader_next(f->rests, &f->rest) : prov_value_next(f->events, &f->rest);
         if (!e) {
             f->stream = f->rest->batch.head.stream;
             f->seq = f->rest->batch.head.seq;
@@ -208,6 +215,12 @@ static enum err flow_next(struct scan *s, struct flow *f)
     return e;
 }
 
+static void flow_release(struct flow *f)
+{
+    meta_reader_close(f->rests);
+    prov_value_close(f->events);
+}
+
 static enum err flow_open(struct scan *s, const struct source *from)
 {
     struct flow *f = &s->flows[s->n_flows];
@@ -221,15 +234,19 @@ static enum err flow_open(struct scan *s, const struct source *from)
         return ERR_OK;
     }
     e = sealed_begin(s);
-    e = e ? e
-          : meta_reader_open(&f->rests, from->sealed->seg, s->packer, from->sealed->host,
+    if (!e && from->kind == SOURCE_PROVIDER) {
+        e = prov_value_open(&f->events, from->sealed->seg, s->packer, from->sealed->host,
+                            from->sealed->window);
+    } else if (!e) {
+        e = meta_reader_open(&f->rests, from->sealed->seg, s->packer, from->sealed->host,
                              from->sealed->window);
+    }
     if (e) {
         return e;
     }
     e = flow_next(s, f);
     if (e) {
-        meta_reader_close(f->rests);
+        flow_release(f);
         return e == ERR_END ? ERR_OK : e;
     }
     s->n_flows++;
@@ -238,7 +255,7 @@ static enum err flow_open(struct scan *s, const struct source *from)
 
 static void flow_close(struct scan *s, struct flow *f)
 {
-    meta_reader_close(f->rests);
+    flow_release(f);
     *f = s->flows[--s->n_flows];
 }
 
@@ -258,6 +275,7 @@ static bool has_room(const struct scan *s)
 
     for (size_t i = 0; i < s->n_flows; i++) {
         held += s->flows[i].rests ? meta_reader_memory(s->flows[i].rests) : 0;
+        held += s->flows[i].events ? prov_value_memory(s->flows[i].events) : 0;
     }
     return held < RESTS_BYTES;
 }
@@ -296,7 +314,7 @@ static enum err flow_give(struct scan *s, struct flow *f)
     struct store_block block = {.part = STORE_REST};
     enum err e;
 
-    if (!f->rests) {
+    if (!f->rests && !f->events) {
         e = give_batch(s, f->from->batch);
         flow_close(s, f);
         return e;

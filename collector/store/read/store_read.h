@@ -86,7 +86,7 @@ struct store_range {
     int64_t since_ns, until_ns; /* by the host's stamps, [since, until) */
     int64_t made_since_ns;      /* what was made then or later, collector's clock; INT64_MIN: all */
     metric_mask metrics;        /* METRIC_BITs of columns wanted; 0: no rows at all */
-    bool no_rests;              /* sealed windows: rows only */
+    bool no_rests, providers;   /* sealed windows: rows only; and events of providers, as rests */
     bool has_pid;               /* sealed rows: runs of this pid alone, much cheaper; all ticks */
     uint32_t pid;
     const struct deadline *deadline; /* looked at before each window; NULL: none */

@@ -26,7 +26,7 @@ static uint64_t percent(uint64_t of, unsigned n)
 
 static void default_shares(struct retain_conf *c)
 {
-    static const unsigned percents[SEG_KINDS] = {0, 25, 22, 35, 13, 5};
+    static const unsigned percents[SEG_KINDS] = {0, 25, 22, 35, 13, 5, 0};
     uint64_t left = c->total_bytes;
     unsigned parts = 0;
 
@@ -34,16 +34,20 @@ static void default_shares(struct retain_conf *c)
         left -= c->share[k] < left ? c->share[k] : left;
         parts += c->share[k] ? 0 : percents[k];
     }
-    for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
+    for (unsigned k = SEG_RAW; k <= SEG_REST; k++) {
         if (c->share[k] == 0) {
             c->share[k] = left / parts * percents[k];
         }
+    }
+    /* Most collectors have none of them: the others' shares are as if there were none. */
+    if (c->share[SEG_PROVIDER] == 0) {
+        c->share[SEG_PROVIDER] = percent(c->total_bytes, 5);
     }
 }
 
 static void default_ages(struct retain_conf *c)
 {
-    static const int64_t hours[SEG_KINDS] = {0, 48, 5 * 24, 30 * 24, 90 * 24, 0};
+    static const int64_t hours[SEG_KINDS] = {0, 48, 5 * 24, 30 * 24, 90 * 24, 0, 7 * 24};
     int64_t longest = 0;
 
     for (unsigned k = SEG_RAW; k < SEG_REST; k++) {
@@ -54,6 +58,9 @@ static void default_ages(struct retain_conf *c)
     }
     if (c->age_ns[SEG_REST] == 0) {
         c->age_ns[SEG_REST] = longest;
+    }
+    if (c->age_ns[SEG_PROVIDER] == 0) {
+        c->age_ns[SEG_PROVIDER] = hours[SEG_PROVIDER] * H_NS;
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collector/store/meta/meta.h"
+#include "collector/store/meta/prov_value.h"
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/raw.h"
@@ -82,7 +83,7 @@ enum err seal_writer_create(struct seal_writer **out, const struct seal_writer_c
 
 /* -- files -- */
 
-static const uint8_t kinds[] = {SEG_REST, SEG_RAW, SEG_10S, SEG_1MIN};
+static const uint8_t kinds[] = {SEG_REST, SEG_RAW, SEG_10S, SEG_1MIN, SEG_PROVIDER};
 
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
@@ -280,12 +281,33 @@ static enum err write_rows(struct seal_writer *w, const struct group *g,
     return e ? e : write_tiers(w, g, hw, host);
 }
 
+/* Events of providers have a file of their own. */
+static enum err write_providers(struct seal_writer *w, const struct group *g,
+                                struct host_window *hw)
+{
+    uint32_t host;
+    enum err e;
+
+    if (!prov_value_has(hw)) {
+        return ERR_OK;
+    }
+    e = file_host(w, SEG_PROVIDER, g, &host);
+    if (!e) {
+        e = prov_value_write(w->files[SEG_PROVIDER].w, w->packer, host, g->window, hw, &w->memory,
+                             &w->files[SEG_PROVIDER].values);
+    }
+    return e ? e : prov_value_strip(hw, &w->memory);
+}
+
 static enum err write_group(struct seal_writer *w, const struct group *g)
 {
     struct host_window hw;
     uint32_t host;
     enum err e = window_join(&hw, &w->memory, g->batches, g->n, g->host->name);
 
+    if (!e) {
+        e = write_providers(w, g, &hw);
+    }
     if (!e) {
         e = file_host(w, SEG_REST, g, &host);
     }

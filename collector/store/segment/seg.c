@@ -15,7 +15,8 @@
 #include "common/base/search.h"
 #include "common/os/uuid.h"
 
-static const char *const kind_names[SEG_KINDS] = {"none", "raw", "10s", "1min", "1h", "rest"};
+static const char *const kind_names[SEG_KINDS] = {"none", "raw",  "10s",     "1min",
+                                                  "1h",   "rest", "provider"};
 
 const char *seg_kind_name(unsigned kind)
 {

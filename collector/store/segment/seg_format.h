@@ -29,11 +29,12 @@ enum seg_kind {
     SEG_10S = 2, /* tiers */
     SEG_1MIN = 3,
     SEG_1H = 4,
-    SEG_REST = 5, /* lifecycle events, process infos, ledgers, keys of the batches */
+    SEG_REST = 5,     /* lifecycle events, process infos, ledgers, keys of the batches */
+    SEG_PROVIDER = 6, /* events of chosen providers; where there are none, there is no file */
 };
-#define SEG_KINDS 6 /* one more than the last */
+#define SEG_KINDS 7 /* one more than the last */
 
-/* What a value is; on disk. What is inside: raw.h, tier.h, meta.h. */
+/* What a value is; on disk. What is inside: raw.h, tier.h, meta.h, prov_value.h. */
 enum seg_part {
     SEG_PART_ROWS = 1,   /* ticks and runs of a host: of raw; of tiers the rows' table */
     SEG_PART_COLUMN = 2, /* one metric of it */
@@ -41,6 +42,7 @@ enum seg_part {
     SEG_PART_SUM = 4,    /* summary of one metric */
     SEG_PART_REST = 5,
     SEG_PART_ACCOUNT = 6, /* sums of its ledgers */
+    SEG_PART_PROVIDER = 7,
 };
 
 /* In the order of the directory: values of one (part, metric, window) lie side by side for all

@@ -152,7 +152,7 @@ static void guids_read_as_people_write_them(void **state)
 {
     char text[UUID_TEXT];
 
-    assert_string_equal(etl_kinds_guid(text, disk_io), "3d6fa8d4-fe05-11d0-9dda-00c04fd7ba7c");
+    assert_string_equal(value_text_guid(text, disk_io), "3d6fa8d4-fe05-11d0-9dda-00c04fd7ba7c");
 }
 
 static void leftovers_are_what_no_layout_names(void **state)

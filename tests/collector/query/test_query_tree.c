@@ -156,7 +156,7 @@ static void the_overview_counts_hosts_and_names_what_is_kept(void **state)
     assert_int_equal(o->first_ns, LAB_NS(100));
     assert_int_equal(o->last_ns, LAB_NS(159));
     assert_true((o->head_bytes > 0) == !sealed && o->log_bytes == 10 && o->total_bytes == 11);
-    assert_int_equal(o->n_tiers, 5);
+    assert_int_equal(o->n_tiers, 6);
     assert_true(str_eq(o->tiers[0].name, str_make("raw")));
     assert_int_equal(o->tiers[0].values, 3);
     assert_int_equal(o->tiers[0].dropped_bytes, 8);

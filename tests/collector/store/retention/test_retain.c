@@ -147,9 +147,10 @@ static void defaults_come_from_the_disk(void **state)
     c = (struct retain_conf){.total_bytes = 1000 * MIB, .age_ns[SEG_10S] = 400 * DAY};
     c.share[SEG_RAW] = 625 * MIB;
     retain_defaults(&c, 0);
-    for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
+    for (unsigned k = SEG_RAW; k <= SEG_REST; k++) {
         sum += c.share[k];
     }
+    assert_true(c.share[SEG_PROVIDER] == 50 * MIB && c.age_ns[SEG_PROVIDER] == 7 * DAY);
     assert_true(c.share[SEG_RAW] == 625 * MIB); /* what was given stays */
     assert_true(c.share[SEG_1MIN] == 175 * MIB);
     assert_true(sum <= 1000 * MIB);

@@ -1,0 +1,55 @@
+/* What is collected, changed while it runs. */
+#include "agent/monitor.h"
+
+#include <string.h>
+
+enum { FLAG_THREAD = 0x2, FLAG_CSWITCH = 0x10 }; /* EVENT_TRACE_FLAG_… */
+
+static enum err monitor_ask(struct monitor *m, const struct source_ask *wish, const char *what,
+                            struct errmsg *why)
+{
+    struct source *s = monitor_opened(m);
+
+    if (!s) {
+        return errmsg_set(why, ERR_UNSUPPORTED, "the monitor has no source yet");
+    }
+    if (!s->ask) {
+        return errmsg_set(why, ERR_UNSUPPORTED,
+                          "the source %s has no %s; a live one on Windows has (source: live)",
+                          s->about.name, what);
+    }
+    return s->ask(s, wish, why);
+}
+
+enum err monitor_set_flags(struct monitor *m, uint32_t flags, struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_FLAGS, .flags = flags};
+
+    if (flags & FLAG_CSWITCH) {
+        wish.flags |= FLAG_THREAD;
+    }
+    return monitor_ask(m, &wish, "flags of the kernel", why);
+}
+
+enum err monitor_set_stacks(struct monitor *m, bool on, struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_STACKS, .on = on};
+
+    return monitor_ask(m, &wish, "stacks", why);
+}
+
+enum err monitor_add_provider(struct monitor *m, const struct source_provider *provider,
+                              struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_PROVIDER, .provider = *provider};
+
+    return monitor_ask(m, &wish, "providers", why);
+}
+
+enum err monitor_remove_provider(struct monitor *m, const uint8_t guid[16], struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_NO_PROVIDER};
+
+    memcpy(wish.provider.guid, guid, sizeof wish.provider.guid);
+    return monitor_ask(m, &wish, "providers", why);
+}

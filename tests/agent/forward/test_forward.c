@@ -1,0 +1,337 @@
+#include "agent/forward/forward.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/text/value_text.h"
+#include "tests/support/t.h"
+
+/* -- records that describe themselves -- */
+
+struct record {
+    uint8_t ext[1024], payload[1024];
+    struct raw_event raw;
+};
+
+static size_t put_item(uint8_t *p, unsigned type, bool more, const struct buf *data)
+{
+    size_t size = (8 + data->n + 7) / 8 * 8;
+    const uint16_t head[4] = {(uint16_t)size, (uint16_t)type, more, (uint16_t)data->n};
+
+    memset(p, 0, size);
+    memcpy(p, head, sizeof head);
+    memcpy(p + 8, data->p, data->n);
+    return size;
+}
+
+/* Of the provider, whose GUID is all `number`; fields as the schema has them. */
+static void record_make(struct record *r, const char *provider, uint8_t number, const void *fields,
+                        size_t n_fields, const void *payload, size_t n)
+{
+    struct buf data;
+    size_t at;
+
+    *r = (struct record){.raw = {.form = RAW_MANIFEST, .pointer_size = 8, .level = 4, .id = 7}};
+    memset(r->raw.guid, number, sizeof r->raw.guid);
+    buf_init(&data, 1024);
+    buf_put_u16le(&data, (uint16_t)(2 + 1 + 6 + n_fields));
+    buf_put(&data, "\0Event", 7);
+    buf_put(&data, fields, n_fields);
+    at = put_item(r->ext, 11, true, &data);
+    buf_reset(&data);
+    buf_put_u16le(&data, (uint16_t)(2 + strlen(provider) + 1));
+    buf_put(&data, provider, strlen(provider) + 1);
+    at += put_item(r->ext + at, 12, false, &data);
+    buf_fini(&data);
+    memcpy(r->payload, payload, n);
+    r->raw.ext = r->ext;
+    r->raw.ext_n = at;
+    r->raw.payload = r->payload;
+    r->raw.payload_n = n;
+    r->raw.pid = 8;
+    r->raw.tid = 9;
+}
+
+#define RECORD(r, provider, number, fields, payload)                              \
+    record_make((r), (provider), (number), (fields), sizeof(fields) - 1, payload, \
+                sizeof(payload) - 1)
+
+static struct forward *make(const char *const *providers, size_t n, struct forward_conf conf)
+{
+    struct errmsg why = {""};
+    struct forward *f;
+
+    conf.providers = providers;
+    conf.n_providers = n;
+    assert_ok(forward_create(&f, &conf, &why));
+    return f;
+}
+
+static const char *text_of(const struct life_event *ev)
+{
+    static char text[8192];
+    struct value_people people;
+    struct value_sink sink;
+    struct buf b;
+
+    buf_init(&b, sizeof text);
+    sink = value_text_people(&people, &b);
+    assert_ok(event_values_read(ev->type->fields, ev->type->n_fields, ev->values, &sink));
+    (void)snprintf(text, sizeof text, "%s", buf_cstr(&b));
+    buf_fini(&b);
+    return text;
+}
+
+static bool passes(struct forward *f, struct record *r, struct life_event *ev)
+{
+    return forward_takes(f, &r->raw) && forward_event(f, &r->raw, ev) == ERR_OK;
+}
+
+static void choices_are_names_patterns_and_guids_with_ids(void **state)
+{
+    static const char *const bad[] = {"", "#1", "a#", "a#x", "a#1+", "a#65536", "a#-1", "a#1 2"};
+    struct forward_choice c;
+    struct errmsg why = {""};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        assert_err(forward_choice_parse(&c, bad[i], &why), ERR_INVALID);
+        assert_true(strlen(why.text) > 0);
+    }
+    assert_ok(forward_choice_parse(&c, "My-*#1+65535", &why));
+    assert_true(str_eq(c.name, str_make("My-*")));
+    assert_int_equal(c.n_ids, 2);
+    assert_int_equal(c.ids[1], 65535);
+    assert_ok(forward_choice_parse(&c, "{01010101-0101-0101-0101-010101010101}", &why));
+    assert_int_equal(c.name.n, 0);
+    assert_int_equal(c.guid[7], 1);
+}
+
+static void only_what_was_chosen_comes_out(void **state)
+{
+    static const struct {
+        const char *choice;
+        bool takes;
+    } rows[] = {
+        {"My-Tool", true},
+        {"my-t*", true},
+        {"*", true},
+        {"{05050505-0505-0505-0505-050505050505}", true},
+        {"My-Tool#7", true},
+        {"My-Tool#6+7", true},
+        {"My-Tool#6", false},
+        {"Other", false},
+        {"{06060606-0606-0606-0606-060606060606}", false},
+    };
+    struct life_event ev;
+    struct record r;
+
+    (void)state;
+    RECORD(&r, "My-Tool", 5, "v\0\x08", "\x2a\0\0\0");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct forward *f = make(&rows[i].choice, 1, (struct forward_conf){.rate = 0});
+
+        assert_int_equal(passes(f, &r, &ev), rows[i].takes);
+        assert_int_equal(forward_stats(f)->in, rows[i].takes);
+        if (rows[i].takes) {
+            assert_string_equal(text_of(&ev), "v=42");
+            assert_int_equal(ev.kind, LIFE_PROVIDER);
+            assert_int_equal(ev.tid, 9);
+            assert_int_equal(ev.info.id.pid, 8);
+            assert_true(str_eq(ev.type->provider, str_make("My-Tool")));
+            assert_true(str_eq(ev.type->name, str_make("Event")));
+            assert_int_equal(ev.type->id, 7);
+            assert_int_equal(ev.value_flags, 0);
+        }
+        forward_destroy(f);
+    }
+}
+
+/* 100,000 a second for five seconds: out comes what the rate permits, the rest is counted, and
+ * another provider has its own rate. */
+static void a_flood_is_counted_to_the_last_event(void **state)
+{
+    static const char *const all[] = {"*"};
+    struct forward *f = make(all, 1, (struct forward_conf){.rate = 100, .burst = 1000});
+    const struct forward_stats *s = forward_stats(f);
+    struct record loud, calm;
+    struct life_event ev;
+    uint64_t calm_out = 0;
+
+    (void)state;
+    RECORD(&loud, "Loud", 1, "v\0\x08", "\x01\0\0\0");
+    RECORD(&calm, "Calm", 2, "v\0\x08", "\x02\0\0\0");
+    for (int64_t i = 0; i < 500000; i++) {
+        loud.raw.mono_ns = calm.raw.mono_ns = i * (CLK_S / 100000);
+        (void)passes(f, &loud, &ev);
+        if (i % 10000 == 0) {
+            calm_out += passes(f, &calm, &ev);
+        }
+    }
+    assert_int_equal(calm_out, 50);
+    assert_int_equal(s->in, 500050);
+    assert_int_equal(s->in, s->out + s->rate);
+    assert_in_range(s->out - calm_out, 1000 + 495, 1000 + 500);
+    forward_destroy(f);
+}
+
+static void the_host_has_a_rate_and_bytes_of_its_own(void **state)
+{
+    static const char *const all[] = {"*"};
+    struct forward *f = make(all, 1, (struct forward_conf){.host_rate = 10});
+    struct record a, b;
+    struct life_event ev;
+
+    (void)state;
+    RECORD(&a, "A", 1, "v\0\x08", "\x01\0\0\0");
+    RECORD(&b, "B", 2, "v\0\x08", "\x02\0\0\0");
+    for (int i = 0; i < 10; i++) {
+        (void)passes(f, &a, &ev);
+        (void)passes(f, &b, &ev);
+    }
+    assert_int_equal(forward_stats(f)->out, 10);
+    assert_int_equal(forward_stats(f)->rate, 10);
+    a.raw.mono_ns = CLK_S / 2;
+    for (int i = 0; i < 10; i++) {
+        (void)passes(f, &a, &ev);
+    }
+    assert_int_equal(forward_stats(f)->out, 15);
+    a.raw.mono_ns = 0; /* time that goes back gives nothing */
+    assert_false(passes(f, &a, &ev));
+    forward_destroy(f);
+
+    f = make(all, 1, (struct forward_conf){.host_bytes = 200});
+    a.raw.mono_ns = 0;
+    for (int i = 0; i < 10; i++) {
+        (void)passes(f, &a, &ev);
+    }
+    assert_in_range(forward_stats(f)->out, 2, 3);
+    assert_int_equal(forward_stats(f)->size + forward_stats(f)->out, 10);
+    forward_destroy(f);
+}
+
+static void no_secret_leaves(void **state)
+{
+    static const char *const words[] = {"password", "secret", "token", "key"};
+    static const char *const all[] = {"*"}, *const drop[] = {"cook*"};
+    const struct privacy_conf conf = {
+        .command_line = PRIVACY_NONE, .words = words, .n_words = 4, .hide_user = true};
+    struct forward_conf with = {.drop_fields = drop, .n_drop_fields = 1};
+    static const struct {
+        const char *fields;
+        size_t n_fields;
+        const char *payload;
+        size_t n;
+        const char *want;
+        bool redacted;
+    } rows[] = {
+#define ROW(fields, payload, want, redacted) \
+    {fields, sizeof(fields) - 1, payload, sizeof(payload) - 1, want, redacted}
+        ROW("Text\0\x02", "plain words\0", "Text=\"plain words\"", false),
+        ROW("Text\0\x02", "run --password=hunter2 now\0", "Text=\"run --password=*** now\"", true),
+        ROW("UserPassword\0\x02", "hunter2\0", "UserPassword=\"***\"", true),
+        ROW("ApiKey\0\x02", "hunter2\0", "ApiKey=\"***\"", true),
+        ROW("KeyCode\0\x08", "\x2a\0\0\0", "KeyCode=42", false),
+        ROW("Pin\0\x08", "\x2a\0\0\0", "Pin=\"***\"", true),
+        ROW("CommandLine\0\x02", "a b\0", "", true),
+        ROW("Cookie\0\x02", "a\0", "", true),
+        ROW("Secrets\0\x42", "\x02\0a\0b\0", "Secrets=[\"***\" \"***\"]", true),
+        ROW("s\0\x98\x01Token\0\x02", "t0k3n\0", "s={Token=\"***\"}", true),
+        ROW("cookies\0\x98\x01v\0\x02w\0\x08", "x\0\x01\0\0\0", "w=1", true),
+    };
+    struct privacy *p;
+    struct forward *f;
+
+    (void)state;
+    assert_ok(privacy_create(&p, &conf));
+    with.privacy = p;
+    f = make(all, 1, with);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct life_event ev;
+        struct record r;
+
+        record_make(&r, "P", 1, rows[i].fields, rows[i].n_fields, rows[i].payload, rows[i].n);
+        assert_true(passes(f, &r, &ev));
+        assert_string_equal(text_of(&ev), rows[i].want);
+        assert_int_equal((ev.value_flags & LIFE_VALUES_REDACTED) != 0, rows[i].redacted);
+        assert_ok(forward_describe(f, &r.raw, &ev)); /* on this host it is whole */
+        assert_int_equal(ev.value_flags, 0);
+    }
+    assert_true(privacy_stats(p)->redacted > 0);
+    forward_destroy(f);
+    privacy_destroy(p);
+}
+
+static void what_nobody_takes_what_is_hidden_and_what_is_unknown_is_counted(void **state)
+{
+    static const char *const all[] = {"*", "{09090909-0909-0909-0909-090909090909}"};
+    atomic_bool refused = true;
+    struct forward *f = make(all, 2, (struct forward_conf){.refused = &refused});
+    const struct forward_stats *s = forward_stats(f);
+    struct raw_event nameless = {.form = RAW_MANIFEST};
+    struct life_event ev;
+    struct record r;
+
+    (void)state;
+    RECORD(&r, "P", 1, "v\0\x08", "\x01\0\0\0");
+    assert_false(passes(f, &r, &ev));
+    assert_int_equal(s->refused, 1);
+    atomic_store(&refused, false);
+    assert_true(forward_takes(f, &r.raw));
+    forward_hide(f);
+    assert_int_equal(s->filtered, 1);
+    memset(nameless.guid, 9, sizeof nameless.guid);
+    assert_true(forward_takes(f, &nameless));
+    assert_err(forward_event(f, &nameless, &ev), ERR_NOTFOUND);
+    assert_int_equal(s->no_schema, 1);
+    r.raw.payload_n = 2;
+    assert_false(passes(f, &r, &ev));
+    assert_int_equal(s->undecodable, 1);
+    assert_int_equal(s->in, s->out + s->refused + s->filtered + s->no_schema + s->undecodable);
+    forward_destroy(f);
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    static const char *const all[] = {"*"};
+    const struct forward_conf conf = {.providers = all, .n_providers = 1};
+    struct errmsg why = {""};
+    struct forward *f;
+    struct life_event ev;
+    struct record r;
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    RECORD(&r, "P", 1, "v\0\x08", "\x01\0\0\0");
+    for (long n = 0; e; n++) {
+        mem_fail_after(n);
+        e = forward_create(&f, &conf, &why);
+        mem_fail_after(-1);
+        assert_true(!e || e == ERR_NOMEM);
+    }
+    for (long n = 0; n < 4; n++) {
+        mem_fail_after(n);
+        (void)passes(f, &r, &ev);
+        mem_fail_after(-1);
+    }
+    assert_true(passes(f, &r, &ev));
+    forward_destroy(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(choices_are_names_patterns_and_guids_with_ids),
+        cmocka_unit_test(only_what_was_chosen_comes_out),
+        cmocka_unit_test(a_flood_is_counted_to_the_last_event),
+        cmocka_unit_test(the_host_has_a_rate_and_bytes_of_its_own),
+        cmocka_unit_test(no_secret_leaves),
+        cmocka_unit_test(what_nobody_takes_what_is_hidden_and_what_is_unknown_is_counted),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
