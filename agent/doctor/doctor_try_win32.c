@@ -162,7 +162,8 @@ bool doctor_try_spawn(PROCESS_INFORMATION *out, unsigned number, bool wait)
         return false;
     }
     wcscat_s(exe, PATH_UNITS, L"\\cmd.exe");
-    (void)swprintf(line, 128, L"cmd.exe /d /c rem %hs-%u", TRIAL_MARK, number);
+    /* swprintf would bring a second formatter, 10 KiB of the program */
+    (void)_snwprintf(line, 128, L"cmd.exe /d /c rem %hs-%u", TRIAL_MARK, number);
     return CreateProcessW(exe, line, NULL, NULL, FALSE,
                           DETACHED_PROCESS | (wait ? CREATE_SUSPENDED : 0), NULL, NULL, &how, out);
 }

@@ -10,7 +10,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from fleet import ensure, skip  # noqa: E402
+from fleet import check, corpus, ensure, skip  # noqa: E402
 
 TREE = os.environ["PROCFLEET_TREE"]
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/examples/monitor.c")
@@ -62,6 +62,13 @@ def prints(top):
     ensure("start, CPU and end of a process are printed", not left, str(left))
 
 
+def reads(top):
+    """Events that describe themselves, with their values."""
+    out = run(os.path.join(top, "monitor"), corpus("public/SelfDescribingSingleEvent.etl"))
+    check("an event of a recording", re.findall("^event .*", out, re.M),
+          ['event 111592 MySource/TestEvent a{ b="Hello" c="World!" end'])
+
+
 def main():
     if not shutil.which("pkg-config"):
         skip("pkg-config is not installed")
@@ -70,6 +77,7 @@ def main():
         run("cmake", "--install", TREE, "--component", "monitor", "--prefix", prefix)
         builds(prefix, top)
         prints(top)
+        reads(top)
 
 
 main()

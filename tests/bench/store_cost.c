@@ -86,8 +86,9 @@ void store_cost_settle(struct fill *f, struct store_cost *sum)
 
 uint64_t store_cost_tell_bytes(struct fill *f, const char *name, bool goals)
 {
-    static const char *const kinds[SEG_KINDS] = {"", "raw", "10s", "1min", "1h", "rest"};
-    static const double goal[SEG_KINDS] = {0, 0.60, 0, 0, 0.0035, 0};
+    static const char *const kinds[SEG_KINDS] = {"",   "raw",  "10s",     "1min",
+                                                 "1h", "rest", "provider"};
+    static const double goal[SEG_KINDS] = {0, 0.60, 0, 0, 0.0035, 0, 0};
     struct store_room room;
     char text[96];
 

@@ -194,6 +194,11 @@ def flood(fleet):
     check("what came through", len(asked(fleet, loud, "*")), stages["out"])
     cover = {r["host"]: r.get("coverage", r.get("delivered")) for r in fleet.ask("coverage", expect=None)}
     check("and nobody's coverage suffers", cover[loud], cover[quiet])
+    _, out, _ = fleet.cli("providers", "--host", loud, "--since", "2000-01-01T00:00:00Z", expect=None)
+    ensure("providers tells what was refused", "%s met %d, rate %d" % (loud, stages["in"], stages["rate"]) in out, out)
+    rows = fleet.ask("providers", "--host", loud, "--since", "2000-01-01T00:00:00Z", expect=None)
+    counted = collections.Counter(r["provider"] for r in asked(fleet, loud, "*"))
+    check("providers counts what came", {r["provider"]: r["events"] for r in rows}, dict(counted))
 
 
 with Fleet() as fleet:
