@@ -34,12 +34,17 @@ static enum err beside(WCHAR *path, const char *name)
     return ERR_OK;
 }
 
-/* One argument as the C library's start code takes them apart: in quotes, with backslashes doubled
- * before a quote and at the end. */
+/* One argument as the C library's start code takes them apart: where it needs that in quotes, with
+ * backslashes doubled before a quote and at the end. Others stand as they are: the command
+ * interpreter has rules of its own for quotes. */
 static void put_argument(struct buf *out, const char *text)
 {
     size_t slashes = 0;
 
+    if (*text && !text[strcspn(text, " \t\"")]) {
+        buf_put_str(out, text);
+        return;
+    }
     buf_put_u8(out, '"');
     for (; *text; text++) {
         if (*text == '"') {
