@@ -9,7 +9,7 @@
 static const struct opt opts[] = {
     {"against", 0, "RUN", "runs to compare with; may be repeated", true},
     {"group-by", 'g', "image|user|tree|host", "rows of the changes (image)", 0},
-    {"out", 'o', "FILE", "where it goes; default standard output", 0},
+    {"output", 'o', "FILE", "where it goes; default standard output", 0},
     CLI_OPTS_LAB,
     CLI_OPTS_CONNECTION,
 };
@@ -46,7 +46,7 @@ static void command_text(struct buf *out, const struct lab *x, const struct cli 
 
 static int report_put(struct lab *x, struct cli *c)
 {
-    const char *path = opt_value(c->args, "out");
+    const char *path = opt_value(c->args, "output");
     struct report r = {.runs = x->b.runs,
                        .n_runs = x->b.n_runs,
                        .compare = x->answer,
