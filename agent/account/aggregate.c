@@ -556,7 +556,9 @@ static struct instance *on_file(struct aggregate *a, const struct event *ev)
         return p; /* its begin, or the classic record, is counted */
     }
     charge(a, p, COUNTERS_FILE_OPS, 1);
-    if (ev->u.file.op == FILE_READ) {
+    if (ev->u.file.op == FILE_CREATE) {
+        charge(a, p, COUNTERS_FILE_OPENS, 1);
+    } else if (ev->u.file.op == FILE_READ) {
         charge(a, p, COUNTERS_FILE_READ_BYTES, ev->u.file.bytes);
     } else if (ev->u.file.op == FILE_WRITE) {
         charge(a, p, COUNTERS_FILE_WRITE_BYTES, ev->u.file.bytes);

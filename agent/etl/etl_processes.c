@@ -135,6 +135,7 @@ enum {
     ORIGIN,
     FIGURES, /* those of procs.h follow; then: */
     TAIL_CPU_FROM = 0,
+    TAIL_SERVICE,
     TAIL_COMMAND,
     TAIL_COUNT,
 };
@@ -206,6 +207,7 @@ static void set_columns(struct etl_processes_rows *r, enum etl_processes_rows_vi
         r->columns[FIGURES + i] = (struct table_column){keys[i].name, title, keys[i].unit};
     }
     tail[TAIL_CPU_FROM] = (struct table_column){"cpu_time_origin", "CPU_FROM", TABLE_TEXT};
+    tail[TAIL_SERVICE] = (struct table_column){"service", NULL, TABLE_TEXT};
     tail[TAIL_COMMAND] = (struct table_column){"command_line", "COMMAND", TABLE_TEXT};
 }
 
@@ -231,6 +233,25 @@ enum err etl_processes_rows_begin(struct etl_processes_rows **out, const struct 
     }
     *out = r;
     return ERR_OK;
+}
+
+/* Of svchost.exe the service it was started for, which stands behind -s; empty: none or several. */
+static struct str service_of(const struct proc_info *i)
+{
+    struct str line = i->command_line, name = str_make("");
+
+    if (!glob_match(str_make("svchost.exe"), i->name)) {
+        return name;
+    }
+    for (size_t k = 0; k + 4 < line.n && !name.n; k++) {
+        if (memcmp(line.p + k, " -s ", 4) == 0) {
+            name = (struct str){line.p + k + 4, 0};
+            while (k + 4 + name.n < line.n && name.p[name.n] != ' ') {
+                name.n++;
+            }
+        }
+    }
+    return name;
 }
 
 enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file, uint64_t recorded,
@@ -259,6 +280,7 @@ enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file, 
         cells[FIGURES + k] = table_number(known, v);
     }
     tail[TAIL_CPU_FROM] = table_string(str_make(etl_processes_cpu_origin(p)));
+    tail[TAIL_SERVICE] = table_string(service_of(i));
     tail[TAIL_COMMAND] = table_string(i->command_line);
     return table_row(r->sheet, cells);
 }

@@ -13,7 +13,7 @@
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_fields.h"
 #include "agent/etl/etl_range.h"
-#include "agent/etl/etl_stack_names.h"
+#include "agent/etl/etl_stack_rows.h"
 #include "agent/etl/stack/etl_stack_join.h"
 #include "agent/etl/stack/etl_stack_out.h"
 #include "agent/source/etw_guid.h"
@@ -109,11 +109,8 @@ struct etl_stacks {
     struct etl_stack_join_stats joined; /* of the recording that was read */
     uint64_t images_full, methods_full;
     uint64_t seed, no_room, weight;
-    struct { /* --diff: the other recording */
-        struct etl_stack_tree tree;
-        uint64_t *self, *total, weight;
-        size_t n; /* names */
-    } base;
+    struct etl_stack_base base; /* --diff: the other recording */
+    struct etl_stack_tags *tags;
     int64_t start_ns, span_ns;
     struct etl_fields fields;
 };
@@ -577,133 +574,6 @@ static enum err recording_read(struct etl_stacks *s, size_t part, bool *read)
 
 /* -- printing -- */
 
-enum {
-    FILE_NAME,
-    FRAME,
-    SELF,
-    SELF_SHARE,
-    TOTAL,
-    TOTAL_SHARE,
-    SELF_BEFORE,
-    SELF_GROWTH,
-    TOTAL_BEFORE,
-    TOTAL_GROWTH,
-    COLUMNS
-};
-#define COLUMNS_ALONE SELF_BEFORE
-
-static struct table_column columns_of(enum table_unit unit, size_t i)
-{
-    const struct table_column all[COLUMNS] = {
-        [FILE_NAME] = {"file", "FILE", TABLE_TEXT},
-        [FRAME] = {"frame", "FRAME", TABLE_TEXT},
-        [SELF] = {"self", "SELF", unit},
-        [SELF_SHARE] = {"self_share", "SELF%", TABLE_PERMILLE},
-        [TOTAL] = {"total", "TOTAL", unit},
-        [TOTAL_SHARE] = {"total_share", "TOTAL%", TABLE_PERMILLE},
-        [SELF_BEFORE] = {"self_before", "SELF_BEFORE", unit},
-        [SELF_GROWTH] = {"self_growth", "SELF%+", TABLE_PERMILLE},
-        [TOTAL_BEFORE] = {"total_before", "TOTAL_BEFORE", unit},
-        [TOTAL_GROWTH] = {"total_growth", "TOTAL%+", TABLE_PERMILLE},
-    };
-
-    return all[i];
-}
-
-struct row {
-    uint64_t self, total, self_before, total_before;
-    int64_t self_growth, total_growth; /* of the share, permille */
-    uint32_t name;
-};
-
-static int by_self(const void *pa, const void *pb)
-{
-    const struct row *a = pa, *b = pb;
-
-    if (a->self != b->self) {
-        return a->self > b->self ? -1 : 1;
-    }
-    if (a->total != b->total) {
-        return a->total > b->total ? -1 : 1;
-    }
-    return (a->name > b->name) - (a->name < b->name);
-}
-
-/* With --diff: what grew most or went away. */
-static int by_growth(const void *pa, const void *pb)
-{
-    const struct row *a = pa, *b = pb;
-    int64_t of_a = a->self_growth < 0 ? -a->self_growth : a->self_growth;
-    int64_t of_b = b->self_growth < 0 ? -b->self_growth : b->self_growth;
-
-    return of_a != of_b ? (of_a > of_b ? -1 : 1) : by_self(pa, pb);
-}
-
-static int64_t permille(uint64_t part, uint64_t whole)
-{
-    return whole ? (int64_t)((double)part * 1000 / (double)whole + 0.5) : 0;
-}
-
-static enum err put_row(struct etl_stacks *s, struct table *sheet, const char *file,
-                        const struct row *r)
-{
-    struct table_cell cells[COLUMNS];
-    size_t n;
-
-    cells[FILE_NAME] = table_string(str_make(file));
-    cells[FRAME] = table_string(etl_stack_names_all(s->names, &n)[r->name]);
-    cells[SELF] = table_count(r->self);
-    cells[SELF_SHARE] = table_number(true, permille(r->self, s->weight));
-    cells[TOTAL] = table_count(r->total);
-    cells[TOTAL_SHARE] = table_number(true, permille(r->total, s->weight));
-    cells[SELF_BEFORE] = table_count(r->self_before);
-    cells[SELF_GROWTH] = table_number(true, r->self_growth);
-    cells[TOTAL_BEFORE] = table_count(r->total_before);
-    cells[TOTAL_GROWTH] = table_number(true, r->total_growth);
-    return table_row(sheet, cells);
-}
-
-static enum err put_rows(struct etl_stacks *s, struct table *sheet, const char *file)
-{
-    uint64_t *self, *total;
-    struct row *rows;
-    size_t names, n = 0;
-    enum err e;
-
-    (void)etl_stack_names_all(s->names, &names);
-    self = mem_array(names, sizeof *self);
-    total = mem_array(names, sizeof *total);
-    rows = mem_array(names, sizeof *rows);
-    e = self && total && rows ? etl_stack_out_sums(&s->tree, self, total) : ERR_NOMEM;
-
-    for (size_t i = 0; i < names && !e; i++) {
-        struct row r = {.self = self[i], .total = total[i], .name = (uint32_t)i};
-
-        if (i < s->base.n) {
-            r.self_before = s->base.self[i];
-            r.total_before = s->base.total[i];
-        }
-        r.self_growth = permille(r.self, s->weight) - permille(r.self_before, s->base.weight);
-        r.total_growth = permille(r.total, s->weight) - permille(r.total_before, s->base.weight);
-        if (r.total || r.total_before) {
-            rows[n++] = r;
-        }
-    }
-    if (n) {
-        qsort(rows, n, sizeof *rows, s->base.n ? by_growth : by_self);
-    }
-    for (size_t i = 0; i < n && i < s->limit && !e && etl_job_out_ok(s->job); i++) {
-        e = put_row(s, sheet, file, &rows[i]);
-    }
-    if (n > s->limit) {
-        etl_job_note(sheet, file, "%zu further frames (--limit)", n - (size_t)s->limit);
-    }
-    mem_free(self);
-    mem_free(total);
-    mem_free(rows);
-    return e;
-}
-
 /* What is said of it: below rows, on standard error with other formats. */
 static void say(struct table *sheet, const char *file, uint64_t n, const char *text)
 {
@@ -764,6 +634,19 @@ static enum err put_other(struct etl_stacks *s, const char *file)
         etl_stack_out_folded(&out);
         return ERR_OK;
     }
+}
+
+static enum err put_rows(struct etl_stacks *s, struct table *sheet, const char *file)
+{
+    const struct etl_stack_rows rows = {.job = s->job,
+                                        .tree = &s->tree,
+                                        .names = s->names,
+                                        .base = s->base.n ? &s->base : NULL,
+                                        .tags = s->tags,
+                                        .weight = s->weight,
+                                        .limit = s->limit};
+
+    return etl_stack_rows_put(&rows, sheet, file);
 }
 
 static enum err stacks_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
@@ -883,31 +766,27 @@ static enum err open_output(struct etl_job *job, struct errmsg *why)
 
 static enum err run_all(struct etl_stacks *s, struct errmsg *why)
 {
-    static const char *const yields[] = {"FILE",  "TOTAL_BEFORE", "SELF_BEFORE",
-                                         "SELF%", "TOTAL%",       NULL};
     struct etl_job *job = s->job;
-    enum table_unit unit = s->of == OF_SWITCH                         ? TABLE_NS
-                           : s->of == OF_ALLOC || s->of == OF_VIRTUAL ? TABLE_BYTES
-                                                                      : TABLE_COUNT;
-    struct table_column columns[COLUMNS];
     const char *diff = opt_value(job->args, "diff");
-    const struct etl_job_list list = {
-        columns, diff ? COLUMNS : COLUMNS_ALONE, yields, "the stacks", stacks_part, s};
     enum err e = ERR_OK;
 
-    for (size_t i = 0; i < COLUMNS; i++) {
-        columns[i] = columns_of(unit, i);
-    }
     if (diff && (etl_job_parts(job) > 1 || job->other > FORMAT_FOLDED)) {
         return errmsg_set(why, ERR_USAGE,
                           "--diff compares two recordings, as rows or --format folded");
+    }
+    if (s->tags && (diff || job->other)) {
+        return errmsg_set(why, ERR_USAGE, "--tags are shown as rows, without --diff");
     }
     e = diff ? base_read(s, diff) : ERR_OK;
     if (e || (diff && !s->base.n)) {
         return e; /* why is printed */
     }
     if (!job->other) {
-        return etl_job_rows(job, &list, why);
+        return etl_stack_rows_all(job,
+                                  s->of == OF_SWITCH                         ? TABLE_NS
+                                  : s->of == OF_ALLOC || s->of == OF_VIRTUAL ? TABLE_BYTES
+                                                                             : TABLE_COUNT,
+                                  diff != NULL, stacks_part, s, why);
     }
     if (etl_job_parts(job) > 1 && job->other != FORMAT_FOLDED) {
         return errmsg_set(why, ERR_USAGE, "--format %s takes one recording, or --merge",
@@ -936,9 +815,13 @@ static enum err stacks_run(struct etl_job *job, struct errmsg *why)
     s->range.goes_on = true; /* keys are told at the end */
     e = e ? e : parse_event(s, why);
     e = e ? e : etl_job_number(job, "limit", table ? SHOWN : UINT64_MAX, &s->limit, why);
+    if (!e && opt_value(job->args, "tags")) {
+        e = etl_stack_tags_read(&s->tags, opt_value(job->args, "tags"), why);
+    }
     e = e ? e : open_output(job, why);
     e = e ? e : run_all(s, why);
     base_free(s);
+    etl_stack_tags_free(s->tags);
     map_fini(&s->by_tid);
     mem_free(s->waits);
     mem_free(s->places);
@@ -953,6 +836,8 @@ static const struct opt opts[] = {
     {"symbols", 0, "DIR", "directory of symbols (PDB), flat or a symbol store; may be repeated",
      true},
     {"diff", 0, "FILE", "compares with this recording: what grew, in percent of all", false},
+    {"tags", 0, "FILE", "rows by the stack tags of this file (WPA's XML), the innermost frame's",
+     false},
     {"modules", 0, NULL, "modules alone, without functions and offsets", false},
     {"limit", 'n', "N", "at most so many rows; default 40 in tables", false},
     {"output", 'o', "FILE", "where to; default standard output", false},

@@ -32,6 +32,7 @@
     X(DISK_FLUSHES, disk_flushes, COUNT, "disk flushes")                                          \
     X(DISK_TIME, disk_time, NS, "time its disk requests took")                                    \
     X(FILE_OPS, file_ops, COUNT, "file system operations begun")                                  \
+    X(FILE_OPENS, file_opens, COUNT, "of these: files opened or made")                            \
     X(FILE_READ_BYTES, file_read_bytes, BYTES, "bytes asked for in file reads")                   \
     X(FILE_WRITE_BYTES, file_write_bytes, BYTES, "bytes given to file writes")                    \
     X(TCP_SEND, tcp_send, BYTES, "bytes sent by TCP")                                             \

@@ -244,6 +244,10 @@ def open_all_along(room):
     check("files: names that come last, and once what is told twice",
           sorted((r["path"], r["opens"], r["reads"], r["writes"], r["bytes"], r["disk_bytes"]) for r in rows("files", path)),
           [("\\new.txt", 1, 0, 1, 50, 0), ("\\open.txt", 0, 1, 0, 100, 4096)])
+    path = made.write(os.path.join(room, "opens.etl"), [made.process(0, 3, 10, 4, "svchost.exe", "C:\\svchost.exe -k netsvcs -p -s Winmgmt"),
+        made.process(0, 3, 11, 4, "app.exe", "app -s Winmgmt"), made.thread(0, 3, 10, 8), create(2, 0x7100, "\\new.txt"), create(3, 0x7100, "\\new.txt")])
+    check("processes: opens, and the service", [(r["pid"], r.get("file_opens"), r.get("service")) for r in rows("processes", path) if r["pid"] > 4],
+          [(10, 2, "Winmgmt"), (11, 0, None)])
 
 
 def many_types(room):

@@ -198,6 +198,31 @@ def differences(room, before):
                                                       check=False).returncode == 2, base)
 
 
+def tags(room, path):
+    """By the innermost frame that has a tag; the first entry that fits it; modules in any case, methods without their module."""
+    xml = os.path.join(room, "tags.xml")
+    with open(xml, "w", encoding="utf-8") as f:
+        f.write("""<?xml version='1.0'?><Tags><Tag Name=""><Tag Name="Kernel"><Tag Name="Any"><Entrypoint Module="NTOS*.exe" Method="*"/></Tag></Tag>
+            <Tag Name="Mine"><Entrypoint Module="APP.EXE" Method="*"/></Tag></Tag></Tags>""")
+    found = {r["frame"]: r["self"] for r in json.loads(run(path, "--tags", xml, "--format", "json"))}
+    check("tags", found, {"Kernel\\Any": 8, "Mine": 4, "(no tag)": 1})
+    with open(xml, "w", encoding="utf-8") as f:
+        f.write("""<Tags><Tag Name="Dates"><Entrypoint Module="mscorlib*" Method="System.DateTime.*"/></Tag><Tag Name="Main">
+            <Entrypoint Module="*" Method="Test.Program.Main"/></Tag></Tags>""")
+    net = recording("net.4.5.2.x64")
+    found = {r["frame"]: r["self"] for r in json.loads(run(net, "--pid", "3676", "--tags", xml, "--format", "json"))}
+    stacks, want = folded(net, "--pid", "3676"), collections.Counter()
+    for k, n in stacks.items():
+        want[next(("Dates" if f.startswith("System.DateTime.") else "Main" for f in reversed(k) if f.startswith("System.DateTime.") or
+                   f == "Test.Program.Main"), "(no tag)")] += n
+    check("tags of methods", found, dict(want))
+    for text, word in (("<Tags/>", "no stack tags"), ("<Tags><Tag", "no stack tags")):
+        with open(xml, "w", encoding="utf-8") as f:
+            f.write(text)
+        r = subprocess.run([ETL, "stacks", path, "--tags", xml], capture_output=True, text=True, timeout=60, check=False)
+        ensure("tags that are none", r.returncode == 1 and word in r.stderr, r)
+
+
 def symbols(room):
     for name, base in (("crash", 0x10000), ("WriteArgument", 0x20000)):
         with open(corpus("expected/pdb-%s.json" % name), encoding="utf-8") as f:
@@ -367,6 +392,7 @@ if __name__ == "__main__":
         joined = joins(scratch)
         formats(joined, scratch)
         differences(scratch, joined)
+        tags(scratch, joined)
         other_events(scratch)
         symbols(scratch)
         full(scratch)

@@ -4,27 +4,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-struct bytes {
-    const uint8_t *p;
-    size_t n;
-};
-
-static bool bytes_read(void *ctx, uint64_t offset, void *to, size_t n)
-{
-    const struct bytes *b = ctx;
-
-    if (offset > b->n || n > b->n - offset) {
-        return false;
-    }
-    memcpy(to, b->p + offset, n);
-    return true;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
     enum { ASKED = 64 };
-    struct bytes b = {p, n};
-    const struct etl_pdb_input input = {bytes_read, &b};
+    struct touch_input b = {p, n};
+    const struct etl_pdb_input input = {touch_read, &b};
     struct etl_pdb_hit hits[ASKED];
     uint32_t rvas[ASKED];
     struct touch touch = {0};

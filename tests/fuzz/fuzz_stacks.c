@@ -60,16 +60,12 @@ static void one_step(struct etl_stack_join *j, struct cur *c, uint64_t *events)
 
 static void try_methods(const uint8_t *p, size_t n)
 {
-    static const uint8_t clr[16] = {0xd0, 0x3c, 0xc1, 0xe1, 0xbc, 0xcc, 0x12, 0x4e,
+    static const uint8_t clr[16] = {0x23, 0x0d, 0x3c, 0xe1, 0xbc, 0xcc, 0x12, 0x4e,
                                     0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4};
     struct raw_event raw = {.form = RAW_MANIFEST, .id = 143, .payload = p, .payload_n = n};
     struct etl_methods *m;
 
     memcpy(raw.guid, clr, sizeof clr);
-    raw.guid[0] = 0x0d;
-    raw.guid[1] = 0x3c;
-    raw.guid[2] = 0xc1;
-    raw.guid[3] = 0xe1;
     if (etl_methods_create(&m)) {
         return;
     }

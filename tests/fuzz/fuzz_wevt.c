@@ -5,22 +5,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-struct bytes {
-    const uint8_t *p;
-    size_t n;
-};
-
-static bool bytes_read(void *ctx, uint64_t offset, void *to, size_t n)
-{
-    const struct bytes *b = ctx;
-
-    if (offset > b->n || n > b->n - offset) {
-        return false;
-    }
-    memcpy(to, b->p + offset, n);
-    return true;
-}
-
 static void on_begin(void *ctx, const char *name, const char *const *attributes)
 {
     struct touch *t = ctx;
@@ -59,8 +43,8 @@ static void try_elements(const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    struct bytes b = {p, n};
-    const struct etl_wevt_input input = {bytes_read, &b};
+    struct touch_input b = {p, n};
+    const struct etl_wevt_input input = {touch_read, &b};
     uint8_t *resource;
     size_t size;
 

@@ -74,6 +74,23 @@ static inline void touch_balanced(const struct touch *t)
     touch_must(t->depth == 0);
 }
 
+/* What a reader of files at places may be given. */
+struct touch_input {
+    const uint8_t *p;
+    size_t n;
+};
+
+static inline bool touch_read(void *ctx, uint64_t offset, void *to, size_t n)
+{
+    const struct touch_input *b = ctx;
+
+    if (offset > b->n || n > b->n - offset) {
+        return false;
+    }
+    memcpy(to, b->p + offset, n);
+    return true;
+}
+
 /* A copy of exactly this size, so that one byte beyond is seen. */
 static inline uint8_t *touch_copy(const uint8_t *p, size_t n)
 {
