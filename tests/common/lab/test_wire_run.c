@@ -136,7 +136,7 @@ static void questions_and_pieces_come_back_as_they_were(void **state)
 {
     const struct wire_runs_ask ask = {str_make("main-*"),   2,    labels, 1,   2,
                                       1u << WIRE_RUN_READY, 1024, 5,      true};
-    const struct wire_run_get get = {str_make("a@3"), 1u << 20, 2};
+    const struct wire_run_get get = {.name = str_make("a@3"), .offset = 1u << 20, .revision = 2};
     const struct wire_run_part part = {
         .id = {{1}}, .offset = 2, .total = 5, .hash = 4, .data = {"\0\1\2", 3}, .revision = 5};
 
