@@ -167,6 +167,7 @@ static void put_attributes(struct line *l, const struct proc_info *p)
     put_true(l, "exited", (p->have & INFO_EXITED) != 0);
     put_true(l, "exit_inferred", (p->have & INFO_EXIT_INFERRED) != 0);
     put_true(l, "final_totals", (p->have & INFO_FINAL_TOTALS) != 0);
+    put_true(l, "signalled", (p->have & INFO_SIGNALLED) != 0);
     if (p->origin > 0 && p->origin < sizeof origins / sizeof *origins) {
         put_text(l, "origin", str_make(origins[p->origin]));
     }

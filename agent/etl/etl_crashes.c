@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "agent/etl/etl_instances.h"
-#include "agent/etl/etl_ntstatus.h"
 #include "agent/etl/etl_range.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
+#include "common/lab/ended.h"
 
 enum { FILE_NAME, PID, NAME, EXIT, STATUS, REPORT, STARTED, ENDED, COMMAND, COLUMNS };
 
@@ -26,21 +26,6 @@ static const struct table_column columns[COLUMNS] = {
     [ENDED] = {"end_time", "END", TABLE_TIME},
     [COMMAND] = {"command_line", "COMMAND", TABLE_TEXT},
 };
-
-static bool is_fault(uint32_t code)
-{
-    switch (code) {
-    case 0x80000003: /* breakpoint */
-    case 0x80131506: /* the CLR's engine failed */
-    case 0x80131623:
-        return true;
-    case 0xc000013a: /* Ctrl-C */
-    case 0xc000026b: /* logging off */
-        return false;
-    default:
-        return code >= 0xc0000000 && code != UINT32_MAX;
-    }
-}
 
 /* Of "… -p 1234 …"; false: there is none. */
 static bool reported_pid(const struct proc_info *i, uint32_t *pid)
@@ -137,7 +122,7 @@ static enum err put_row(struct table *sheet, const char *file, const struct inst
     cells[PID] = table_number(true, i->id.pid);
     cells[NAME] = table_string(i->name);
     cells[EXIT] = table_number(exited, i->exit_code);
-    cells[STATUS] = table_string(str_make(exited ? etl_ntstatus_name(i->exit_code) : NULL));
+    cells[STATUS] = table_string(str_make(exited ? ended_name(i->exit_code, false) : NULL));
     cells[REPORT] = table_number(report != NULL, report ? report->info.id.pid : 0);
     cells[STARTED] = table_number(i->have & INFO_CREATE_TIME, i->create_ns);
     cells[ENDED] = table_number(i->have & INFO_EXITED, i->exit_ns);
@@ -173,7 +158,8 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
     }
     for (size_t i = 0; i < n && !e && etl_job_out_ok(job); i++) {
         const struct instance *report = report_of(reports, n_reports, all[i]);
-        bool fault = (all[i]->info.have & INFO_EXIT_CODE) && is_fault(all[i]->info.exit_code);
+        bool fault = (all[i]->info.have & INFO_EXIT_CODE) &&
+                     ended_by_code(all[i]->info.exit_code, false) == ENDED_CRASH;
 
         if ((fault || report) && etl_range_process(range, all[i]->info.id.pid, all[i])) {
             e = put_row(sheet, file, all[i], report);

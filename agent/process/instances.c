@@ -466,7 +466,7 @@ void instances_end(struct instances *t, struct instance *p, const struct proc_in
                    int64_t mono_ns)
 {
     static const uint32_t exit_bits =
-        INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
+        INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS | INFO_SIGNALLED;
 
     if (!instances_ended(p)) {
         instances_list_remove(&t->running, p);
@@ -490,8 +490,8 @@ void instances_end(struct instances *t, struct instance *p, const struct proc_in
 
 void instances_revive(struct instances *t, struct instance *p)
 {
-    static const uint32_t exit_bits =
-        INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
+    static const uint32_t exit_bits = INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE |
+                                      INFO_EXIT_INFERRED | INFO_FINAL_TOTALS | INFO_SIGNALLED;
 
     instances_leave_ended(t, p);
     instances_list_append(&t->running, p);

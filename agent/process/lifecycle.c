@@ -20,7 +20,7 @@ enum { LIFECYCLE_EARLY_PIDS_MAX = 1 << 16, LIFECYCLE_EARLY_TIDS_MAX = 1 << 18 };
 /* What is known of an instance once it has ended. */
 #define LIFECYCLE_EXIT_BITS                                                          \
     ((uint32_t)(INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED | INFO_EXIT_INFERRED | \
-                INFO_FINAL_TOTALS))
+                INFO_FINAL_TOTALS | INFO_SIGNALLED))
 
 /* A start or end that waits for the record of the other provider. */
 struct lifecycle_held {

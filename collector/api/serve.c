@@ -73,16 +73,16 @@ static void answer_send(struct rpc_call *call, const struct query_answer *a)
 
 /* A host asked for by a name that the certificate's scope excludes. Whether there is such a host is
  * not told; patterns and ids find nothing outside the scope. */
-static enum err scope_check(const struct net_identity *who, const struct wire_query *q,
-                            struct errmsg *why)
+static enum err scope_check_name(const struct net_identity *who, struct str asked,
+                                 struct errmsg *why)
 {
     char name[80], host[160], scope[160];
 
-    if (!who->scope[0] || q->host.n == 0 || q->host.n > MODEL_HOST_NAME_MAX ||
-        glob_is_pattern(q->host) || glob_match(str_make(who->scope), q->host)) {
+    if (!who->scope[0] || asked.n == 0 || asked.n > MODEL_HOST_NAME_MAX || glob_is_pattern(asked) ||
+        glob_match(str_make(who->scope), asked)) {
         return ERR_OK;
     }
-    (void)snprintf(name, sizeof name, "%.*s", (int)q->host.n, q->host.p);
+    (void)snprintf(name, sizeof name, "%.*s", (int)asked.n, asked.p);
     log_line(LOG_WARN, "query", "denied",
              "listener=query peer=%s name=%s host=%s scope=%s reason=\"outside the scope\"",
              who->address, who->name, log_str(host, sizeof host, name),
@@ -91,6 +91,17 @@ static enum err scope_check(const struct net_identity *who, const struct wire_qu
                       "this certificate sees hosts that fit '%s' only: ask for those, or use one "
                       "with another scope",
                       who->scope);
+}
+
+static enum err scope_check(const struct net_identity *who, const struct wire_query *q,
+                            struct errmsg *why)
+{
+    enum err e = scope_check_name(who, q->host, why);
+
+    for (size_t i = 0; !e && i < q->n_hosts; i++) {
+        e = scope_check_name(who, q->hosts[i], why);
+    }
+    return e;
 }
 
 enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind kind,
@@ -104,6 +115,7 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         .pulse = s->conf.pulse,
         .host_state = s->conf.host_state,
         .is_forgotten = s->conf.is_forgotten,
+        .facts = s->conf.facts,
         .ctx = s->conf.ctx,
     };
     struct store_stats stats;

@@ -22,7 +22,9 @@ struct serve_conf {
     enum err (*run)(void *ctx, const struct store_view *view, const struct net_identity *who,
                     struct str name, struct arena *memory, struct query_run *out,
                     struct errmsg *why);
-    void *ctx; /* of all */
+    const struct facts *(*facts)(void *ctx, const struct uuid *host, const char *name,
+                                 struct arena *a); /* as in query_env.h; may be NULL */
+    void *ctx;                                     /* of all */
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (no random number) */

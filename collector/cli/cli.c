@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/cli/profile.h"
+#include "collector/cli/times.h"
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
 #include "common/log/log.h"
@@ -73,7 +74,7 @@ static enum err setting_wrong(const struct cli *c, enum profile_setting s, struc
 
 static enum err read_settings(struct cli *c, struct errmsg *why)
 {
-    static const char *const formats[] = {"table", "json", "csv"};
+    static const char *const formats[] = {"table", "json", "csv", "jsonl"};
     struct cli_settings *s = &c->settings;
     const char *format;
     enum err e = profile_open(&c->profile, c->args, why);
@@ -97,6 +98,11 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
     if (clk_parse_span(&s->timeout_ns, profile_value(c->profile, PROFILE_TIMEOUT)) != ERR_OK) {
         return setting_wrong(c, PROFILE_TIMEOUT, why, "a time such as 10s");
     }
+    format = profile_value(c->profile, PROFILE_TIME);
+    s->local = strcmp(format, "local") == 0;
+    if (!s->local && strcmp(format, "utc") != 0) {
+        return setting_wrong(c, PROFILE_TIME, why, "utc or local");
+    }
     format = profile_value(c->profile, PROFILE_FORMAT);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (strcmp(format, formats[i]) == 0) {
@@ -104,7 +110,7 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
             return ERR_OK;
         }
     }
-    return setting_wrong(c, PROFILE_FORMAT, why, "table, json or csv");
+    return setting_wrong(c, PROFILE_FORMAT, why, "table, json, csv or jsonl");
 }
 
 static enum err need_certificate(const struct cli *c, struct errmsg *why)
@@ -218,6 +224,7 @@ enum err cli_table(const struct cli *c, struct table **out, bool live,
     enum err e = table_begin(out, stdout, c->format, live, columns, n);
 
     if (!e) {
+        table_times(*out, c->settings.local ? times_format_local : clk_format_utc);
         table_fit(*out, yields, opt_flag(c->args, "wide"));
     }
     return e;
@@ -248,12 +255,10 @@ enum err cli_moment(const struct cli *c, const char *option, int64_t now_ns, int
                     struct errmsg *why)
 {
     const char *text = opt_value(c->args, option);
+    struct errmsg wrong = {""};
 
-    if (text && clk_parse_when(out, text, now_ns) != ERR_OK) {
-        return errmsg_set(
-            why, ERR_USAGE,
-            "--%s: '%s' is neither a span such as 5m nor a time such as 2026-11-21T09:00:00Z",
-            option, text);
+    if (text && times_parse(out, text, now_ns, c->settings.local, &wrong)) {
+        return errmsg_set(why, ERR_USAGE, "--%s: %s", option, wrong.text);
     }
     return ERR_OK;
 }
@@ -263,6 +268,47 @@ uint8_t cli_word(const struct cli *c, const char *option, uint8_t def)
     return (uint8_t)opt_word(c->args, c->cmd, option, def);
 }
 
+/* Names from options; one alone, or of the environment or the profile, is `host`. */
+static void read_hosts(const struct cli *c, struct wire_query *q)
+{
+    const char *names[WIRE_HOSTS_MAX];
+    size_t n = opt_values(c->args, "host", names, WIRE_HOSTS_MAX);
+
+    if (n < 2) {
+        q->host = str_make(c->settings.host);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        q->hosts[q->n_hosts++] = str_make(names[i]);
+    }
+}
+
+static enum err read_labels(const struct cli *c, struct wire_query *q, struct errmsg *why)
+{
+    const char *given[OPT_MANY_MAX];
+    size_t n = opt_values(c->args, "label", given, OPT_MANY_MAX);
+
+    if (n > INVENTORY_LABELS_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--label: at most %d", INVENTORY_LABELS_MAX);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *equal = strchr(given[i], '=');
+        struct label *l = &q->labels[q->n_labels++];
+
+        if (!equal) {
+            return errmsg_set(why, ERR_USAGE, "--label: '%s' is not KEY=GLOB, as rack=3", given[i]);
+        }
+        l->key = (struct str){given[i], (size_t)(equal - given[i])};
+        l->value = str_make(equal + 1);
+        if (!inventory_key_ok(l->key)) {
+            return errmsg_set(why, ERR_USAGE,
+                              "--label: '%.*s' is no key of a label: small letters, digits, _ . -",
+                              (int)l->key.n, l->key.p);
+        }
+    }
+    return ERR_OK;
+}
+
 enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                    struct errmsg *why)
 {
@@ -270,10 +316,15 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
     enum err e;
 
     memset(q, 0, sizeof *q);
-    q->host = str_make(c->settings.host);
+    read_hosts(c, q);
     q->run = str_make(opt_value(c->args, "run"));
     q->name = str_make(opt_value(c->args, "name"));
-    e = cli_moment(c, "since", now_ns, &q->since_ns, why);
+    q->events.where = str_make(opt_value(c->args, "where"));
+    e = read_labels(c, q, why);
+    if (!e && q->events.where.n > WIRE_WHERE_MAX) {
+        e = errmsg_set(why, ERR_USAGE, "--where: at most %u bytes", WIRE_WHERE_MAX);
+    }
+    e = e ? e : cli_moment(c, "since", now_ns, &q->since_ns, why);
     if (!e) {
         e = cli_moment(c, "until", now_ns, &q->until_ns, why);
     }

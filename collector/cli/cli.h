@@ -28,6 +28,7 @@ struct cli_settings {
     const char *ca, *cert, *key, *server_name;
     const char *host; /* NULL: all */
     int64_t timeout_ns;
+    bool local; /* times are read and shown in the zone of this machine */
 };
 
 struct profile;
@@ -51,23 +52,39 @@ struct cli {
         {"timeout", 0, "SPAN", "longest wait for an answer (PROCFLEET_TIMEOUT; 10s)", 0},          \
         {"config", 'c', "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0}, \
         {"profile", 0, "NAME", "the one to use of these (PROCFLEET_PROFILE; default_profile)", 0}, \
+        {"time", 0, "utc|local", "zone of times read and shown in tables (PROCFLEET_TIME; utc)",   \
+         0},                                                                                       \
         TABLE_OPT_WIDE,                                                                            \
         {"color", 0, "auto|always|never",                                                          \
          "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},           \
     {                                                                                              \
-        "format", 'f', "table|json|csv", "how it is printed (PROCFLEET_FORMAT; table)", 0          \
+        "format", 'f', "table|json|csv|jsonl", "how it is printed (PROCFLEET_FORMAT; table)", 0    \
     }
 
-#define CLI_OPT_HOST                                                                            \
-    {                                                                                           \
-        "host", 0, "HOST", "name, glob or uuid of the hosts asked for (PROCFLEET_HOST; all)", 0 \
+#define CLI_OPT_HOST                                                                              \
+    {                                                                                             \
+        "host", 0, "HOST",                                                                        \
+            "name, glob or uuid of the hosts asked for; may be repeated (PROCFLEET_HOST; all)", 1 \
     }
 
-#define CLI_OPTS_RANGE                                                                 \
-    {"run", 0, "NAME", "a run's hosts, range and processes; also NAME@3, NAME@ID", 0}, \
-        {"since", 0, "TIME", "from then on: 5m, 2h, or 2026-11-21T09:00:00Z", 0},      \
-    {                                                                                  \
-        "until", 0, "TIME", "up to then; as since", 0                                  \
+/* Which of the hosts, and which rows. */
+#define CLI_OPT_LABEL                                                              \
+    {                                                                              \
+        "label", 0, "KEY=GLOB", "only hosts with such a label; may be repeated", 1 \
+    }
+
+#define CLI_OPT_WHERE                                                                          \
+    {                                                                                          \
+        "where", 0, "EXPR",                                                                    \
+            "only what fulfils it: 'exit != 0 and life < 1s'; docs/lab.md has the language", 0 \
+    }
+
+#define CLI_OPTS_RANGE                                                                     \
+    {"run", 0, "NAME", "a run's hosts, range and processes; also NAME@3, NAME@ID", 0},     \
+        {"since", 0, "WHEN",                                                               \
+         "from then on: 5m, 14:02, today, 'yesterday 14:00', mon, '2026-11-21 09:00'", 0}, \
+    {                                                                                      \
+        "until", 0, "WHEN", "up to then; as since", 0                                      \
     }
 
 /* Of commands that take a METRIC, for --help. */
@@ -131,8 +148,8 @@ void cli_tell(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* The same, and returns the code. */
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Fills a query from --host, --since, --until, --pid, --name and --limit; texts stay borrowed from
- * the arguments. Errors: ERR_USAGE (why says) */
+/* Fills a query from --host, --label, --where, --since, --until, --pid, --name and --limit; texts
+ * stay borrowed from the arguments. Errors: ERR_USAGE (why says) */
 NODISCARD enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                              struct errmsg *why);
 
@@ -159,8 +176,8 @@ NODISCARD enum err cli_table(const struct cli *c, struct table **out, bool live,
                              const char *const *yields);
 
 /* The commands, each in its own file. */
-extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_diff,
-    cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_overview, cmd_providers, cmd_ps, cmd_report,
-    cmd_run, cmd_subscriptions, cmd_tail, cmd_timeline, cmd_top, cmd_tree;
+extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_crashes,
+    cmd_diff, cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_overview, cmd_providers, cmd_ps,
+    cmd_report, cmd_run, cmd_subscriptions, cmd_tail, cmd_timeline, cmd_top, cmd_tree;
 
 #endif

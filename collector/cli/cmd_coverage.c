@@ -6,6 +6,7 @@
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
     CLI_OPTS_RANGE,
     {"last", 0, "SPAN", "instead: so much before each host's newest data (15min)", 0},
     {"stages", 0, NULL, "what every stage on the way took in, handed on and dropped", 0},

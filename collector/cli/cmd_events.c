@@ -5,9 +5,12 @@ static const struct opt opts[] = {
      "only these kinds; process stands for process_start and process_stop, and so on; "
      "may be repeated (process,level,source)",
      1},
+    {"ancestors", 0, NULL, "with the chain of parents", 0},
     CLI_OPTS_PROVIDER,
     {"limit", 'n', "N", "newest events shown (50)", 0},
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
+    CLI_OPT_WHERE,
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
     CLI_OPTS_CONNECTION,
@@ -25,12 +28,15 @@ static const struct opt_command usage = {
         "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
         "  procfleet events --kind image --pid 4711\n"
         "  procfleet events --kind level,source --since 1d\n"
+        "  procfleet events --kind process_stop --where 'exit != 0 and life < 1s'\n"
+        "  procfleet events --where 'ended == crash' --ancestors --since 1d\n"
         "  procfleet events --provider 'Microsoft-Windows-DNS-*' --event 3008 --since 1h\n"
         "  procfleet events --provider MyTool --where 'field.User ~ \"joe*\" and level < 3'\n"
         "\n"
         "Events of providers are those that hosts are set to send (events.providers).\n"
-        "EXPR compares kind, host, pid, tid, name, provider, event, task, id, level and\n"
-        "field.NAME by == != < <= > >= ~ (pattern) and in, joined by and, or, not.\n",
+        "EXPR compares fields of processes and hosts or, of these, kind, host, pid, tid, name,\n"
+        "provider, event, task, id, level and field.NAME by == != < <= > >= ~ (pattern) and in,\n"
+        "joined by and, or, not; docs/lab.md has the language.\n",
 };
 
 static int events_body(struct cli *c)
@@ -53,6 +59,10 @@ static int events_body(struct cli *c)
     fields_add(&f, FIELD_PARENT_PID, !providers);
     fields_add(&f, FIELD_NAME, true);
     fields_add(&f, FIELD_EXIT_CODE, !providers);
+    q.ancestors = opt_flag(c->args, "ancestors");
+    if (q.ancestors) {
+        fields_add(&f, FIELD_ANCESTORS, true);
+    }
     fields_add(&f, FIELD_DETAIL, true);
     fields_add(&f, FIELD_PATH, false);
     fields_add(&f, FIELD_TEXT, false);

@@ -13,6 +13,8 @@ static const struct opt opts[] = {
      "metrics to show; may be repeated (cpu_time, cpu_percent, working_set_size, thread_count)", 1},
     CLI_OPTS_PROCESS,
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
+    CLI_OPT_WHERE,
     CLI_OPTS_RANGE,
     {"step", 0, "SPAN", "one row per process and step (every sample)", 0},
     {"group-by", 'g', "process|image|user|host|fleet",

@@ -9,8 +9,8 @@
 #include "common/wire/wire_admin.h"
 
 static const struct opt opts[] = {
-    CLI_OPT_HOST,
-    {"all", 'a', NULL, "also those that are forgotten", false},
+    CLI_OPT_HOST,        CLI_OPT_LABEL,
+    CLI_OPT_WHERE,       {"all", 'a', NULL, "also those that are forgotten", false},
     CLI_OPTS_CONNECTION,
 };
 

@@ -12,6 +12,7 @@
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
     CLI_OPTS_RANGE,
     CLI_OPTS_CONNECTION,
 };

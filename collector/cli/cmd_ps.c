@@ -8,6 +8,8 @@
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
+    CLI_OPT_WHERE,
     CLI_OPTS_PROCESS,
     {"all", 'a', NULL,
      "also processes that ended inside the time range; JSON and CSV: every metric", 0},

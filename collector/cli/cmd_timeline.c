@@ -16,6 +16,7 @@
 static const struct opt opts[] = {
     {"group-by", 'g', "image|tree|user|host", "what a lane is of (image)", 0},
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
     CLI_OPTS_PROCESS,
     CLI_OPTS_RANGE,
     {"last", 0, "SPAN", "instead: so much before the newest data (15m)", 0},

@@ -7,8 +7,10 @@
 /* The words of --as and --group-by stand in the order of enum wire_by and enum wire_group. */
 static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
-    {"as", 0, "usual|sum|rate|max|avg",
-     "what counts of it (usual: growth of counters, last value of others)", 0},
+    {"as", 0, "usual|sum|rate|max|avg|growth",
+     "what counts of it (usual: growth of counters, last value of others; growth: of others, from "
+     "the first of 32 parts of the range to the last)",
+     0},
     {"group-by", 'g', "process|image|user|host|tree|fleet|image-user",
      "add up what belongs together (process)", 0},
     {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
@@ -17,6 +19,8 @@ static const struct opt opts[] = {
     {"watch", 0, NULL, "a live view of the whole screen, driven by keys; ? shows them", 0},
     {"every", 0, "SPAN", "how often --watch asks again (2s)", 0},
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
+    CLI_OPT_WHERE,
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
@@ -34,6 +38,7 @@ static const struct opt_command usage = {
                 "  procfleet top --by working_set_size -n 20 --host 'lab-*'\n"
                 "  procfleet top --by write_bytes --since 1h --format json\n"
                 "  procfleet top --by working_set_size --as avg --group-by image --since 7d\n"
+                "  procfleet top --by private_bytes --as growth --since 1d\n"
                 "  procfleet top --group-by tree --include-exited --host lab-7\n"
                 "  procfleet top --watch --host 'lab-*' --since 5m\n"
                 "\n"
@@ -96,10 +101,20 @@ static void add_metrics(struct wire_query *q, struct fields *f, uint8_t first)
     }
 }
 
+/* How fast it grew, in its unit, and how steadily. */
+static void add_trend(struct fields *f, uint8_t first)
+{
+    size_t at = f->n;
+
+    fields_add(f, FIELD_PER_HOUR, true);
+    f->columns[at].unit = table_unit_of(metric_by_id(first));
+    fields_add(f, FIELD_STEADY, true);
+}
+
 /* The title of the metric that decides says how it was taken. */
 static void retitle(struct fields *f, uint8_t id, unsigned by, char *title, size_t size)
 {
-    static const char *const before[] = {"", "sum ", "", "max ", "avg "};
+    static const char *const before[] = {"", "sum ", "", "max ", "avg ", "grew "};
 
     for (size_t i = 0; i < f->n; i++) {
         if (f->what[i] == FIELD_METRIC + id) {
@@ -141,6 +156,12 @@ static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
         return errmsg_set(why, ERR_USAGE,
                           "--since: '%s' is not a time such as 5m; with --watch it moves along",
                           since);
+    }
+    if (opt_value(c->args, "where") || opt_value(c->args, "label") ||
+        opt_values(c->args, "host", (const char *[2]){NULL}, 2) > 1) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--where, --label and several --host: --watch has filters of its own; "
+                          "leave one of them away");
     }
     if (opt_value(c->args, "until") || opt_value(c->args, "run")) {
         return errmsg_set(why, ERR_USAGE,
@@ -222,6 +243,9 @@ static int top_body(struct cli *c)
     add_heads(&f, q.group_by, q.folded);
     add_metrics(&q, &f, first);
     retitle(&f, first, q.by, title, sizeof title);
+    if (q.by == WIRE_BY_GROWTH) {
+        add_trend(&f, first);
+    }
     if (q.group_by == WIRE_GROUP_NONE || q.group_by == WIRE_GROUP_TREE) {
         fields_add(&f, FIELD_CPU_TIME_ORIGIN, true);
         fields_add(&f, FIELD_EXIT_CODE, true);

@@ -5,10 +5,14 @@
 #define INDENT_MAX 40u /* generations that are indented */
 
 static const struct opt opts[] = {
-    {"at", 0, "TIME", "as it was then: 5m, 2h, or 2026-11-21T09:00:00Z (the newest data)", 0},
+    {"at", 0, "WHEN",
+     "as it was then: 5m, 14:02, 'yesterday 14:00', '2026-11-21 09:00' (the newest data)", 0},
     {"run", 0, "NAME", "at the end of this run, its hosts and processes; also NAME@3, NAME@ID", 0},
     CLI_OPT_HOST,
+    CLI_OPT_LABEL,
+    CLI_OPT_WHERE,
     CLI_OPTS_PROCESS,
+    {"ancestors", 0, NULL, "with --pid, --name or --where: also those above", 0},
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
     {"limit", 'n', "N", "processes shown (all)", 0},
     CLI_OPTS_CONNECTION,
@@ -23,6 +27,7 @@ static const struct opt_command usage = {
     .examples = "  procfleet tree --host lab-7\n"
                 "  procfleet tree --host lab-7 --at 2026-11-21T09:00:00Z\n"
                 "  procfleet tree --host 'lab-*' --name 'sshd*' --format json\n"
+                "  procfleet tree --host lab-7 --pid 4711 --ancestors\n"
                 "\n"
                 "With --pid or --name only those and their descendants are shown. Counters are "
                 "totals at that moment;\n"
@@ -99,6 +104,7 @@ static int tree_body(struct cli *c)
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.idle = opt_flag(c->args, "idle");
+    q.ancestors = opt_flag(c->args, "ancestors");
     add_fields(&f, &q);
     return rows_table(c, RPC_QUERY_TREE, &q, &t);
 }

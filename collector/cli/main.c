@@ -11,10 +11,10 @@ static const struct opt_command man = OPT_MAN("procfleet");
 static const struct opt_command version = OPT_VERSION("procfleet");
 
 static const struct cli_command *const commands[] = {
-    &cmd_hosts,    &cmd_top,      &cmd_ps,        &cmd_history,       &cmd_timeline,
-    &cmd_events,   &cmd_tail,     &cmd_providers, &cmd_subscriptions, &cmd_tree,
-    &cmd_overview, &cmd_coverage, &cmd_diff,      &cmd_gate,          &cmd_report,
-    &cmd_run,      &cmd_console,  &cmd_admin,     &cmd_config,
+    &cmd_hosts,  &cmd_top,      &cmd_ps,       &cmd_history,   &cmd_timeline,
+    &cmd_events, &cmd_crashes,  &cmd_tail,     &cmd_providers, &cmd_subscriptions,
+    &cmd_tree,   &cmd_overview, &cmd_coverage, &cmd_diff,      &cmd_gate,
+    &cmd_report, &cmd_run,      &cmd_console,  &cmd_admin,     &cmd_config,
 };
 
 /* What every program has. */
@@ -31,7 +31,8 @@ static const struct opt_fact environment[] = {
     {"PROCFLEET_KEY", "own private key"},
     {"PROCFLEET_SERVER_NAME", "name the collector's certificate must carry"},
     {"PROCFLEET_TIMEOUT", "longest wait for an answer"},
-    {"PROCFLEET_FORMAT", "table, json or csv"},
+    {"PROCFLEET_FORMAT", "table, json, csv or jsonl"},
+    {"PROCFLEET_TIME", "utc or local: the zone of times read and shown in tables"},
     {"PROCFLEET_HOST", "name, glob or uuid of the hosts asked for"},
     {"PROCFLEET_CONFIG", "file with profiles"},
     {"PROCFLEET_PROFILE", "the one of them to use"},

@@ -24,7 +24,9 @@ static const struct conf_key keys[] = {
      "name the collector's certificate must carry"},
     {"profiles.*.timeout", CONF_SPAN, "10s", CLK_MS, TIMEOUT_MAX, NULL,
      "longest wait for an answer"},
-    {"profiles.*.format", CONF_CHOICE, "table", 0, 0, "table|json|csv", "how answers are printed"},
+    {"profiles.*.format", CONF_CHOICE, "table", 0, 0, "table|json|csv|jsonl",
+     "how answers are printed"},
+    {"profiles.*.time", CONF_CHOICE, "utc", 0, 0, "utc|local", "zone of times read and shown"},
     {"profiles.*.host", CONF_TEXT, "", 0, 0, NULL, "name, glob or uuid of the hosts asked for"},
 };
 
@@ -42,6 +44,7 @@ static const struct {
     [PROFILE_SERVER_NAME] = {"server_name", "server-name", "PROCFLEET_SERVER_NAME",
                              "profiles.*.server_name", PKI_SERVER_NAME},
     [PROFILE_TIMEOUT] = {"timeout", "timeout", "PROCFLEET_TIMEOUT", "profiles.*.timeout", "10s"},
+    [PROFILE_TIME] = {"time", "time", "PROCFLEET_TIME", "profiles.*.time", "utc"},
     [PROFILE_FORMAT] = {"format", "format", "PROCFLEET_FORMAT", "profiles.*.format", "table"},
     [PROFILE_HOST] = {"host", "host", "PROCFLEET_HOST", "profiles.*.host", NULL},
 };

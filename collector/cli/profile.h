@@ -23,6 +23,7 @@ enum profile_setting {
     PROFILE_TIMEOUT,
     PROFILE_FORMAT,
     PROFILE_HOST,
+    PROFILE_TIME,
     PROFILE_SETTINGS
 };
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "collector/cli/ancestry.h"
 #include "collector/cli/cli_client.h"
 #include "common/base/mem.h"
 
@@ -162,8 +163,18 @@ static enum err rows_page(void *ctx, struct table *t, const struct wire_answer *
         }
     }
     for (size_t i = 0; i < a->n_events; i++) {
+        struct buf chain;
+
+        buf_init(&chain, ANCESTRY_TEXT);
         fields_event(r->f, cells, a, &a->events[i]);
+        for (size_t k = 0; k < r->f->n; k++) {
+            if (r->f->what[k] == FIELD_ANCESTORS) {
+                ancestry_put(&chain, &a->events[i], WIRE_ANCESTORS);
+                cells[k] = table_string((struct str){(const char *)chain.p, chain.n});
+            }
+        }
         rows_put(r, cells);
+        buf_fini(&chain);
     }
     return r->e;
 }

@@ -8,6 +8,7 @@
 
 #include "collector/query/query_extract.h"
 #include "collector/query/query_impl.h"
+#include "collector/query/query_where.h"
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/glob.h"
@@ -125,6 +126,7 @@ bool query_is_cursor_host(const struct query *q, const struct query_span *s)
 struct wanted {
     struct str text;
     bool is_id;
+    bool found; /* there is such a host */
     struct uuid id;
 };
 
@@ -151,25 +153,54 @@ static bool host_in_scope(const struct query_env *env, const struct store_host *
     return !env->scope || !env->scope[0] || glob_match(str_make(env->scope), str_make(h->name));
 }
 
-static bool host_is_selected(const struct query *q, const struct wanted *w,
-                             const struct store_host *h)
+static bool host_fits(const struct query *q, const struct wanted *w, const struct store_host *h)
 {
-    struct str name = str_make(h->name);
     bool named = w->is_id || (w->text.n && !glob_is_pattern(w->text));
 
     if (!q->ask->forgotten && !named && host_is_forgotten(q->env, h)) {
         return false;
     }
-    if (!host_in_scope(q->env, h)) {
-        return false;
-    }
     if (!w->text.n) {
         return true;
     }
-    if (w->is_id) {
-        return memcmp(w->id.b, h->id.b, sizeof w->id.b) == 0;
+    return w->is_id ? memcmp(w->id.b, h->id.b, sizeof w->id.b) == 0
+                    : glob_match(w->text, str_make(h->name));
+}
+
+/* One of the names fits; which of them have a host is noted. */
+static bool host_is_selected(const struct query *q, struct wanted *w, size_t n,
+                             const struct store_host *h)
+{
+    bool selected = false;
+
+    for (size_t i = 0; i < n && host_in_scope(q->env, h); i++) {
+        if (host_fits(q, &w[i], h)) {
+            w[i].found = selected = true;
+        }
     }
-    return glob_match(w->text, name);
+    return selected;
+}
+
+/* Of each key that is asked for one of the globs fits. */
+static bool host_has_labels(struct query *q, const struct query_span *s)
+{
+    const struct wire_query *ask = q->ask;
+    const struct facts *f = ask->n_labels ? query_facts(q, s) : NULL;
+
+    for (size_t i = 0; i < ask->n_labels; i++) {
+        struct str key = ask->labels[i].key;
+        struct str value = f ? inventory_label(f, key) : (struct str){NULL, 0};
+        bool fits = false;
+
+        for (size_t k = 0; k < ask->n_labels && value.p; k++) {
+            fits = fits ||
+                   (str_eq(ask->labels[k].key, key) && glob_match(ask->labels[k].value, value));
+        }
+        if (!fits) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* One of those that the question names by their ids, if it does. */
@@ -284,9 +315,37 @@ static enum err family_find(struct query *q)
     return e;
 }
 
+const struct facts *query_facts(struct query *q, const struct query_span *s)
+{
+    struct query_span *own = (struct query_span *)s;
+
+    if (!s->asked) {
+        own->asked = true;
+        own->facts = q->env->facts ? q->env->facts(q->env->ctx, &s->about->id, s->about->name,
+                                                   &q->out->memory)
+                                   : NULL;
+    }
+    return s->facts;
+}
+
+/* What the question calls its hosts: without a name all of them. */
+static size_t wanted_list(const struct wire_query *ask, struct wanted *w)
+{
+    size_t n = 0;
+
+    if (ask->host.n || !ask->n_hosts) {
+        w[n++] = wanted_make(ask->host);
+    }
+    for (size_t i = 0; i < ask->n_hosts && i < WIRE_HOSTS_MAX; i++) {
+        w[n++] = wanted_make(ask->hosts[i]);
+    }
+    return n;
+}
+
 static enum err spans_make(struct query *q)
 {
-    struct wanted w = wanted_make(q->ask->host);
+    struct wanted w[WIRE_HOSTS_MAX + 1];
+    size_t n_wanted = wanted_list(q->ask, w);
     size_t n = store_view_hosts(q->env->view);
 
     q->spans = arena_array(&q->out->memory, n, sizeof *q->spans);
@@ -298,21 +357,27 @@ static enum err spans_make(struct query *q)
     for (size_t i = 0; i < n; i++) {
         const struct store_host *h = store_view_host(q->env->view, i);
 
-        if (host_is_listed(q->ask->ids, &h->id) && host_is_selected(q, &w, h)) {
-            struct query_span *s = &q->spans[q->n_spans++];
+        if (host_is_listed(q->ask->ids, &h->id) && host_is_selected(q, w, n_wanted, h)) {
+            struct query_span *s = &q->spans[q->n_spans];
 
-            s->host = i;
-            s->about = h;
-            s->answer = QUERY_NO_HOST;
+            *s = (struct query_span){.host = i, .about = h, .answer = QUERY_NO_HOST};
             if (q->env->run && !span_of_run(q, s)) {
-                q->n_spans--;
                 continue;
             }
             if (!q->env->run) {
                 span_window(q->ask, s);
             }
+            if (!host_has_labels(q, s) || !query_where_host(q, s)) {
+                continue;
+            }
             s->over = host_is_over(q, h);
             q->expected += !s->over;
+            q->n_spans++;
+        }
+    }
+    for (size_t i = 0; i < n_wanted; i++) {
+        if (w[i].text.n && !w[i].found) {
+            q->absent[q->n_absent++] = w[i].text;
         }
     }
     query_known(q);
@@ -321,11 +386,26 @@ static enum err spans_make(struct query *q)
 
 /* -- the question -- */
 
+/* False: there is no room. */
+static bool metric_add(struct query *q, uint8_t id)
+{
+    struct wire_answer *a = &q->out->data;
+
+    if (memchr(a->metrics, id, a->n_metrics)) {
+        return true;
+    }
+    if (a->n_metrics == WIRE_METRICS_MAX) {
+        return false;
+    }
+    a->metrics[a->n_metrics++] = id;
+    return true;
+}
+
+/* The first decides; those that the filter asks about follow it, then the others. */
 static enum err metrics_check(struct query *q, const uint8_t *def_metrics, uint8_t n_def)
 {
     const uint8_t *ids = q->ask->n_metrics ? q->ask->metrics : def_metrics;
     uint8_t n = q->ask->n_metrics ? q->ask->n_metrics : n_def;
-    struct wire_answer *a = &q->out->data;
 
     for (uint8_t i = 0; i < n; i++) {
         const struct metric *m = metric_by_id(ids[i]);
@@ -334,8 +414,11 @@ static enum err metrics_check(struct query *q, const uint8_t *def_metrics, uint8
             return errmsg_set(q->why, ERR_INVALID, "metric %u (%s) has no values over time", ids[i],
                               m ? m->name : "unknown");
         }
-        if (!memchr(a->metrics, ids[i], a->n_metrics)) {
-            a->metrics[a->n_metrics++] = ids[i];
+        if (!metric_add(q, ids[i])) {
+            return errmsg_set(q->why, ERR_INVALID, "at most %u metrics", WIRE_METRICS_MAX);
+        }
+        for (unsigned k = 0; i == 0 && query_where_metric(q, k); k++) {
+            (void)metric_add(q, query_where_metric(q, k)); /* room: 64 nodes have fewer fields */
         }
     }
     return ERR_OK;
@@ -354,7 +437,8 @@ enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8_t n_def, 
     }
     q->limit = ask->limit ? ask->limit : def_limit;
     q->limit = q->limit < WIRE_ROWS_MAX ? q->limit : WIRE_ROWS_MAX;
-    e = metrics_check(q, def_metrics, n_def);
+    e = query_where_make(q, n_def > 0);
+    e = e ? e : metrics_check(q, def_metrics, n_def);
     if (e) {
         return e;
     }

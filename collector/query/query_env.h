@@ -32,6 +32,7 @@
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };
 #undef QUERY_KIND
 
+struct facts; /* inventory.h */
 struct pulse; /* pulse.h */
 
 /* What the store does not know of a host: the session's part. */
@@ -78,6 +79,10 @@ struct query_env {
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     /* Whether an operator has said that it is not coming back, and it has not. May be NULL. */
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
+    /* What the host is known by, labels assigned here included, in the arena; NULL: nothing. May be
+     * NULL. */
+    const struct facts *(*facts)(void *ctx, const struct uuid *host, const char *name,
+                                 struct arena *a);
     void *ctx;
 };
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "collector/query/query_scan.h"
+#include "collector/query/query_where.h"
 #include "common/base/buf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -273,11 +274,30 @@ static bool wants_event(struct events *x, const struct life_event *ev)
     return query_wants(x->q, info.id, &info);
 }
 
-/* Whether the expression is true of it, its process's name as far as it is known at hand. */
+/* By what the event tells of its process and by what is known of it, its end included. */
 static bool event_fits(struct events *x, const struct life_event *ev)
 {
-    return !x->where || expr_event_run(x->where, ev, str_make(x->q->spans[x->span].about->name),
-                                       str_make(field_kind_name(ev->kind))) == EXPR_TRUE;
+    const struct query_span *s = &x->q->spans[x->span];
+    struct query_where_row row = {.span = s, .event = ev};
+    struct proc_info info = ev->info, known;
+
+    if (x->q->where && !life_is_of_host(ev->kind)) {
+        if (store_info(x->q->env->view, s->host, &x->batch->head.boot, info.id, &known)) {
+            event_complete(&info, &known);
+            if (!(info.have & INFO_EXITED)) {
+                info.have |=
+                    known.have & (INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_SIGNALLED);
+                info.exit_ns = known.exit_ns;
+                info.exit_code = known.exit_code;
+            }
+        }
+        row.info = &info;
+    }
+    if (x->where) {
+        return expr_event_run(x->where, ev, str_make(s->about->name),
+                              str_make(field_kind_name(ev->kind))) == EXPR_TRUE;
+    }
+    return query_where_fits(x->q, &row);
 }
 
 static enum err kept_consider(struct events *x, const struct life_event *ev, uint32_t at)
@@ -418,6 +438,36 @@ static const struct event_type *events_type(struct events *x, const struct event
     return x->types[x->n_types++];
 }
 
+/* Who started it, and who started that one, as far as is known. */
+static enum err kept_ancestors(const struct events *x, const struct kept *k, struct wire_event *out)
+{
+    const struct query_span *s = &x->q->spans[k->span];
+    struct proc_info *list = arena_array(&x->q->out->memory, WIRE_ANCESTORS, sizeof *list);
+    struct proc_info child = k->event.info;
+
+    if (!list) {
+        return ERR_FULL;
+    }
+    while (out->n_ancestors < WIRE_ANCESTORS && (child.have & INFO_PARENT)) {
+        struct proc_info *p = &list[out->n_ancestors];
+        struct proc_id id = {child.parent_pid, child.parent_start};
+        bool later;
+
+        if (id.pid == child.id.pid || !store_info(x->q->env->view, s->host, &k->boot, id, p)) {
+            break;
+        }
+        later = (p->have & INFO_CREATE_TIME) && (child.have & INFO_CREATE_TIME) &&
+                p->create_ns > child.create_ns;
+        if (later || !query_fits(x->q, p, 0)) {
+            break; /* another one has the number now */
+        }
+        child = *p;
+        out->n_ancestors++;
+    }
+    out->ancestors = list;
+    return ERR_OK;
+}
+
 static enum err kept_row(struct events *x, const struct kept *k, struct wire_event *out)
 {
     struct query *q = x->q;
@@ -437,6 +487,9 @@ static enum err kept_row(struct events *x, const struct kept *k, struct wire_eve
         if (!out->event.type) {
             return ERR_FULL;
         }
+    }
+    if (q->ask->ancestors && !life_is_of_host(k->event.kind) && kept_ancestors(x, k, out)) {
+        return ERR_FULL;
     }
     return query_host_index(q, &q->spans[k->span], &out->host);
 }
@@ -496,7 +549,7 @@ enum err query_events(struct query *q)
     struct events x = {.q = q};
     enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
 
-    if (!e && q->ask->events.where.n) {
+    if (!e && q->ask->events.where.n && !q->where) { /* it speaks of a provider's values */
         e = events_where(&x);
     }
     if (e) {

@@ -18,6 +18,7 @@
 
 #include "collector/query/query_scan.h"
 #include "collector/query/query_table.h"
+#include "collector/query/query_where.h"
 #include "common/base/clk.h"
 
 #define CELLS_STEP_NS (10 * CLK_S) /* tiers have nothing finer */
@@ -492,6 +493,23 @@ static enum err point_row(struct history *h, const struct point *p)
     return query_host_index(h->q, h->s, &row->host);
 }
 
+static bool point_where_value(const struct query_where_row *row, unsigned i, int64_t *v)
+{
+    return point_value(row->of, row->at, i, v);
+}
+
+static bool point_fits(struct history *h, const struct point *p)
+{
+    const struct query_where_row row = {.span = h->s,
+                                        .info = p->chain->inst->info,
+                                        .id = p->instances ? NULL : &p->chain->inst->id,
+                                        .value = point_where_value,
+                                        .of = h,
+                                        .at = p};
+
+    return query_where_fits(h->q, &row);
+}
+
 /* Rows until the page is full; *last is the key of the one given last. */
 static enum err slice_rows(struct history *h, struct query_cursor *last)
 {
@@ -504,7 +522,7 @@ static enum err slice_rows(struct history *h, struct query_cursor *last)
     for (size_t i = 0; !e && i < h->n_points; i++) {
         const struct point *p = h->points[i];
 
-        if (point_is_before_cursor(q, h->s, p)) {
+        if (point_is_before_cursor(q, h->s, p) || !point_fits(h, p)) {
             continue;
         }
         if (q->out->data.n_rows == q->limit || !query_fits(q, p->chain->inst->info, 0)) {

@@ -4,6 +4,7 @@
 
 #include "collector/query/pulse.h"
 #include "collector/query/query_scan.h"
+#include "collector/query/query_where.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 
@@ -115,7 +116,8 @@ enum err query_hosts(struct query *q)
         struct query_cursor key = {0};
         uint32_t at, processes;
 
-        if (query_is_cursor_host(q, s)) {
+        if (query_is_cursor_host(q, s) ||
+            !query_where_fits(q, &(struct query_where_row){.span = s})) {
             continue;
         }
         if (q->n_hosts == q->limit || !query_fits(q, NULL, 0)) {

@@ -11,9 +11,11 @@ struct query_span {
     size_t host; /* index in the view */
     const struct store_host *about;
     int64_t since_ns, until_ns;
-    bool anchored;   /* the window hangs on the host's newest data */
-    bool over;       /* a recording of which nothing more is expected */
-    uint32_t answer; /* index in the answer's hosts, or QUERY_NO_HOST */
+    bool anchored;             /* the window hangs on the host's newest data */
+    bool over;                 /* a recording of which nothing more is expected */
+    uint32_t answer;           /* index in the answer's hosts, or QUERY_NO_HOST */
+    bool asked;                /* for its facts, */
+    const struct facts *facts; /* which are these; NULL: nothing is known */
 };
 
 #define QUERY_NO_HOST      UINT32_MAX
@@ -57,6 +59,7 @@ struct query_remark {
 };
 
 struct query_unread; /* query_scan.h */
+struct query_where;  /* query_where.h */
 
 /* What is known of a span: for the last sentence. */
 struct query_cover {
@@ -90,7 +93,11 @@ struct query {
     const struct proc_id *family; /* in order; NULL: all are */
     struct store_used used;       /* what it was computed from */
     struct query_remark remarks[QNOTE_COUNT];
-    size_t expected; /* spans of hosts of which data is expected */
+    size_t expected;           /* spans of hosts of which data is expected */
+    struct query_where *where; /* NULL: no filter */
+    bool where_is_long;        /* it asks about path or command line, which are not in brief */
+    size_t n_absent;           /* names asked for that are no host's */
+    struct str absent[WIRE_HOSTS_MAX + 1];
 };
 
 /* Checks the question, selects hosts, sets windows. def_metrics: columns when none were asked for.
@@ -105,6 +112,9 @@ void query_known(const struct query *q);
 PRINTF_LIKE(4, 5)
 void query_remark(struct query *q, enum query_note kind, const struct query_span *s,
                   const char *fmt, ...);
+
+/* What the span's host is known by; NULL: nothing. */
+const struct facts *query_facts(struct query *q, const struct query_span *s);
 
 /* What the session knows of the host; all zero when it has not been heard of. */
 struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h);

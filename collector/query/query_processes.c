@@ -8,6 +8,7 @@
 
 #include "collector/query/query_impl.h"
 #include "collector/query/query_scan.h"
+#include "collector/query/query_where.h"
 #include "common/base/clk.h"
 
 #define RATE_NS     (10 * CLK_S)      /* cpu_percent is that of the last 10 s */
@@ -382,6 +383,23 @@ enum err query_processes_read(struct query_living_list *a)
     return e;
 }
 
+static bool living_value(const struct query_where_row *row, unsigned i, int64_t *v)
+{
+    return query_table_total(row->of, row->at, i, v);
+}
+
+bool query_processes_fits(const struct query_living_list *a, const struct query_living *x)
+{
+    const struct query_where_row row = {.span = a->s,
+                                        .info = x->info || !x->inst ? x->info : x->inst->info,
+                                        .id = &x->key.id,
+                                        .value = living_value,
+                                        .of = &a->table,
+                                        .at = x->inst};
+
+    return !a->q->where || query_where_fits(a->q, &row);
+}
+
 enum err query_processes_row(struct query_living_list *a, const struct query_living *x,
                              struct query_span *s, struct wire_row *rows, uint32_t depth)
 {
@@ -421,20 +439,43 @@ enum err query_processes_row(struct query_living_list *a, const struct query_liv
 static const uint8_t ps_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE, M_THREAD_COUNT,
                                      M_HANDLE_COUNT};
 
+/* Reads the values of all, and keeps those that the filter fits. */
+static enum err processes_judge(struct query_living_list *a)
+{
+    size_t n = 0;
+    enum err e;
+
+    for (size_t i = 0; i < a->n; i++) {
+        a->list[i].shown = true;
+    }
+    e = query_processes_read(a);
+    for (size_t i = 0; !e && i < a->n; i++) {
+        a->list[i].shown = false;
+        if (query_processes_fits(a, &a->list[i])) {
+            a->list[n++] = a->list[i];
+        }
+    }
+    a->n = n;
+    return e;
+}
+
 static enum err processes_host(struct query_living_list *a, struct query_span *s,
                                struct wire_row *rows)
 {
     struct query *q = a->q;
     const struct query_living_ask ask = {.ended = q->ask->exited,
                                          .chosen = true,
-                                         .limit = q->limit - q->out->data.n_rows,
+                                         .limit =
+                                             q->where ? SIZE_MAX : q->limit - q->out->data.n_rows,
                                          .has_after = query_is_cursor_host(q, s) && q->cursor.c,
                                          .after = {(uint32_t)q->cursor.a, q->cursor.b}};
-    size_t n = 0;
     enum err e = query_processes_find(a, s, &ask);
 
-    for (; !e && n < a->n && !q->out->more; n++) {
-        if (n == ask.limit || !query_fits(q, a->list[n].info, 0)) {
+    if (!e && q->where) {
+        e = processes_judge(a);
+    }
+    for (size_t n = 0; !e && n < a->n && !q->out->more; n++) {
+        if (n == q->limit - q->out->data.n_rows || !query_fits(q, a->list[n].info, 0)) {
             struct query_cursor key = {0};
 
             query_key_host(&key, s);
@@ -446,8 +487,8 @@ static enum err processes_host(struct query_living_list *a, struct query_span *s
             a->list[n].shown = true;
         }
     }
-    e = e ? e : query_processes_read(a);
-    for (size_t i = 0; !e && i < n; i++) {
+    e = e || q->where ? e : query_processes_read(a);
+    for (size_t i = 0; !e && i < a->n; i++) {
         e = a->list[i].shown ? query_processes_row(a, &a->list[i], s, rows, 0) : ERR_OK;
     }
     return e;

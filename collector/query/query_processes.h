@@ -50,6 +50,9 @@ NODISCARD enum err query_processes_find(struct query_living_list *a, const struc
 /* Values of the last seconds before s->until_ns, and before them the newest, of those shown. */
 NODISCARD enum err query_processes_read(struct query_living_list *a);
 
+/* Whether the question's filter fits one whose values were read. */
+bool query_processes_fits(const struct query_living_list *a, const struct query_living *x);
+
 /* The row of one that is shown, whose host is the span's; added to the answer's. Not added when its
  * values tell that it was gone. */
 NODISCARD enum err query_processes_row(struct query_living_list *a, const struct query_living *x,

@@ -17,10 +17,11 @@
 #include "collector/query/query_impl.h"
 #include "collector/query/query_ledger.h"
 #include "collector/query/query_scan.h"
+#include "collector/query/query_where.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 
-#define NOTES_MAX  (QNOTE_COUNT + 7u)
+#define NOTES_MAX  (QNOTE_COUNT + 9u)
 #define LOST_HOSTS 3 /* hosts named in the last sentence */
 
 /* Whoever draws events draws what is missing between them: each host's coverage goes with them, as
@@ -196,8 +197,9 @@ static void text_coverage(char *text, size_t size, const struct query *q)
 
     text[0] = '\0';
     if (!q->n_spans) {
-        text_add(text, size, "coverage 0.00 %%, nothing from %.*s", text_cut(q->ask->host, 64),
-                 q->ask->host.p);
+        struct str of = q->n_absent ? q->absent[0] : str_make("any host");
+
+        text_add(text, size, "coverage 0.00 %%, nothing from %.*s", text_cut(of, 64), of.p);
         return;
     }
     text_add_share(text, size, &q->out->coverage);
@@ -381,12 +383,38 @@ static void answer_window(struct query *q)
     }
 }
 
+static bool selects_hosts(const struct query *q)
+{
+    return q->ask->host.n || q->ask->n_hosts || q->ask->n_labels;
+}
+
+/* Names that no host has, and that nothing is left of the hosts that there are. */
+static void answer_absent(struct query *q, struct str *notes)
+{
+    struct wire_answer *a = &q->out->data;
+    char text[640] = "no host matches ";
+
+    for (size_t i = 0; i < q->n_absent && i < QUERY_REMARK_HOSTS; i++) {
+        text_add(text, sizeof text, "%s\"%.*s\"", i ? ", " : "", text_cut(q->absent[i], 64),
+                 q->absent[i].p);
+    }
+    if (q->n_absent > QUERY_REMARK_HOSTS) {
+        text_add(text, sizeof text, " and %zu more", q->n_absent - QUERY_REMARK_HOSTS);
+    }
+    if (q->n_absent && !q->cursor.set) {
+        notes[a->n_notes++] = note_make(q, "%s", text);
+    } else if (!q->n_spans && (q->ask->n_labels || q->where)) {
+        notes[a->n_notes++] = note_make(q, "no host has these labels or can fulfil --where");
+    }
+    a->partial = a->partial || q->n_absent;
+}
+
 static enum err answer_finish(struct query *q)
 {
     struct wire_answer *a = &q->out->data;
     struct str *notes = arena_array(&q->out->memory, NOTES_MAX, sizeof *notes);
     bool covered = !q->cursor.set && q->kind != QUERY_HOSTS && q->kind != QUERY_PULSE &&
-                   (q->n_spans > 0 || q->ask->host.n);
+                   (q->n_spans > 0 || selects_hosts(q));
     enum err e = notes ? ERR_OK : ERR_NOMEM;
     char text[640];
 
@@ -401,10 +429,10 @@ static enum err answer_finish(struct query *q)
         return e;
     }
     unread_remark(q);
-    if (!q->n_spans && q->ask->host.n) {
-        notes[a->n_notes++] =
-            note_make(q, "no host matches \"%.*s\"", text_cut(q->ask->host, 64), q->ask->host.p);
-        a->partial = true;
+    answer_absent(q, notes);
+    query_where_note(q, text, sizeof text);
+    if (text[0]) {
+        notes[a->n_notes++] = note_make(q, "%s", text);
     }
     if (q->env->store_failed) {
         notes[a->n_notes++] = note_make(q, "nothing new is stored: the collector's log has failed; "

@@ -107,7 +107,9 @@ static size_t series_group(const struct series *x, const struct query_step *step
     }
     if (row != QUERY_NO_MEMBER) {
         i = row < a->n_rows ? row : a->n_rows;
-    } else { /* it was counted among many, or there was no room to remember it */
+    } else if (x->members.rows && step->boot && x->q->where) {
+        i = a->n_rows; /* the filter does not fit it */
+    } else {           /* it was counted among many, or there was no room to remember it */
         if (!info && by_name && step->boot &&
             store_info_brief(x->q->env->view, step->span->host, step->boot, step->inst->id,
                              &known)) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/query/query_scan.h"
+#include "collector/query/query_where.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 
@@ -469,6 +470,17 @@ static int64_t table_bases_from(void *ctx)
     return from_ns;
 }
 
+/* Others are in no answer. */
+static bool inst_has_values(const struct query_table *t, const struct query_inst *inst)
+{
+    for (unsigned i = 0; i < t->n_metrics; i++) {
+        if (inst->cells[i].in.count) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the store is to be asked for it at the end. */
 static bool told_is_open(const struct query_table *t, const struct query_inst *inst)
 {
@@ -514,6 +526,60 @@ static enum err told_end(struct query_table *t)
     return ERR_OK;
 }
 
+static bool judged_value(const struct query_where_row *row, unsigned i, int64_t *v)
+{
+    const struct query_table *t = row->of;
+    const struct query_inst *inst = row->at;
+
+    return i >= t->first && i < t->first + (unsigned)t->n_metrics &&
+           query_table_value(t, inst, i - t->first, WIRE_BY_USUAL, v);
+}
+
+/* Hides all but those that the filter fits: by what is known of them and what they did. */
+static enum err table_judge(struct query_table *t, const struct query_span *s)
+{
+    const struct store_view *v = t->q->env->view;
+    bool is_long = t->q->where_is_long;
+
+    for (size_t i = 0; i < t->cap;) {
+        struct query_inst *open[TOLD_AT_ONCE];
+        struct proc_key keys[TOLD_AT_ONCE];
+        struct proc_info known;
+        size_t n = 0;
+
+        for (; i < t->cap && n < TOLD_AT_ONCE; i++) {
+            if (t->slots[i] && !t->slots[i]->hidden && inst_has_values(t, t->slots[i])) {
+                bool folded = t->slots[i]->boot == BOOT_FOLDED;
+
+                open[n] = t->slots[i];
+                keys[n] = (struct proc_key){.id = open[n]->id};
+                keys[n].boot = folded ? keys[n].boot : t->boots[open[n]->boot];
+                n++;
+            }
+        }
+        store_info_want(v, t->host, keys, n);
+        for (size_t k = 0; k < n; k++) {
+            bool is_known = !open[k]->instances &&
+                            (is_long ? store_info : store_info_brief)(v, t->host, &keys[k].boot,
+                                                                      keys[k].id, &known);
+            struct query_where_row row = {
+                .span = s,
+                .info = is_known ? &known : open[k]->info,
+                .id = open[k]->instances ? NULL : &open[k]->id,
+                .value = judged_value,
+                .of = t,
+                .at = open[k],
+            };
+
+            open[k]->hidden = !query_where_fits(t->q, &row);
+        }
+        if (query_scan_is_late(t->q)) {
+            return ERR_TIMEOUT;
+        }
+    }
+    return ERR_OK;
+}
+
 enum err query_table_fill(struct query_table *t, const struct query_span *s,
                           const struct query_reach *reach)
 {
@@ -539,7 +605,8 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
         ask.metrics |= METRIC_BIT(query_table_column(t, i));
     }
     e = query_scan_cells(t->q, s, &ask, row_take, t, &t->ticks);
-    return !e && t->told ? told_end(t) : e;
+    e = !e && t->told ? told_end(t) : e;
+    return !e && t->judged && t->q->where ? table_judge(t, s) : e;
 }
 
 /* -- results -- */

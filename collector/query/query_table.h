@@ -45,6 +45,7 @@ struct query_table {
     bool presence; /* seen by whatever was sampled, whether that is looked at or not */
     bool all;      /* nothing is hidden but the idle process */
     bool nameless; /* nothing is hidden for its name */
+    bool judged;   /* those that the question's filter does not fit are hidden at the end */
     bool told;     /* with infos, and no pattern of names: the name that tiers tell of a process,
                       the newest, is its name, and the store is asked at the end, for those that
                       have none and those that may live then: quicker for all who ever lived */

@@ -22,8 +22,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/query/query_growth.h"
 #include "collector/query/query_table.h"
 #include "collector/query/query_tree.h"
+#include "collector/query/query_where.h"
 #include "common/base/hash.h"
 #include "common/base/search.h"
 #include "common/os/os.h"
@@ -41,6 +43,7 @@ struct winner {
     const struct proc_info *info;
     int64_t when_ns;
     uint32_t instances;
+    struct wire_trend trend; /* by growth */
     uint64_t have;
     int64_t *values;
 };
@@ -148,6 +151,33 @@ static void winners_of_table(struct top *t, size_t span)
     }
 }
 
+static bool tree_value(const struct query_where_row *row, unsigned i, int64_t *v)
+{
+    const struct query_table *t = row->of;
+    const struct query_sum *sums = row->at;
+
+    return i < t->n_metrics && query_table_sum_value(&sums[i], t, i, WIRE_BY_USUAL, v);
+}
+
+/* By what is known of its root and the sums of all. */
+static bool tree_fits(const struct top *t, size_t span, const struct query_tree_sums *kin, size_t i)
+{
+    const struct query_span *s = &t->q->spans[span];
+    const struct query_inst *root = kin->insts[i];
+    struct proc_info known;
+    struct query_where_row row = {.span = s,
+                                  .info = root->info,
+                                  .value = tree_value,
+                                  .of = &t->table,
+                                  .at = &kin->sums[i * t->table.n_metrics]};
+
+    if (t->q->where &&
+        store_info(t->q->env->view, s->host, &t->table.boots[root->boot], root->id, &known)) {
+        row.info = &known;
+    }
+    return query_where_fits(t->q, &row);
+}
+
 static enum err winners_of_trees(struct top *t, size_t span)
 {
     struct query_tree_sums kin;
@@ -158,7 +188,9 @@ static enum err winners_of_trees(struct top *t, size_t span)
 
         w.instances = kin.members[i];
         if (query_wants(t->q, w.who.id, kin.insts[i]->info) &&
-            query_table_sum_value(&kin.sums[i], &t->table, 0, t->q->ask->by, &w.key)) {
+            query_table_sum_value(&kin.sums[i * t->table.n_metrics], &t->table, 0, t->q->ask->by,
+                                  &w.key) &&
+            tree_fits(t, span, &kin, i)) {
             winner_compete(t, &w);
         }
     }
@@ -176,12 +208,24 @@ static enum err top_host_read(struct top *t, size_t span)
     return query_table_fill(&t->table, s, &reach);
 }
 
+/* The first, and those that the filter asks about. */
+static uint8_t rank_metrics(const struct query *q)
+{
+    uint8_t n = 1;
+
+    while (n < q->out->data.n_metrics && query_where_metric(q, n - 1u)) {
+        n++;
+    }
+    return n;
+}
+
 static enum err top_rank(struct top *t)
 {
     enum err e = ERR_OK;
 
-    t->table.n_metrics = 1;
+    t->table.n_metrics = rank_metrics(t->q);
     t->table.brief = true;
+    t->table.judged = !t->tree;
     for (size_t i = 0; !e && i < t->q->n_spans; i++) {
         e = top_host_read(t, i);
         if (!e && t->tree) {
@@ -191,6 +235,16 @@ static enum err top_rank(struct top *t)
         }
     }
     return e;
+}
+
+static enum err top_grew(void *ctx, const struct query_growth *g)
+{
+    struct top *t = ctx;
+    struct winner w = {
+        .key = g->grew, .span = g->span, .who = g->who, .when_ns = g->seen_ns, .trend = g->trend};
+
+    winner_compete(t, &w);
+    return ERR_OK;
 }
 
 /* -- then: what else they used -- */
@@ -385,6 +439,7 @@ static enum err winners_fill(struct top *t)
     t->table.n_metrics = n_metrics;
     t->table.infos = true;
     t->table.brief = false;
+    t->table.judged = false; /* they won */
     qsort(t->heap, t->n, sizeof *t->heap, winner_by_host);
     for (size_t i = 0, n; !e && i < t->n; i += n) {
         for (n = 1; i + n < t->n && t->heap[i + n].span == t->heap[i].span; n++) {
@@ -409,9 +464,10 @@ static enum err top_rows(struct top *t)
 {
     struct query *q = t->q;
     struct wire_row *rows = arena_array(&q->out->memory, t->n, sizeof *rows);
+    struct wire_trend *trends = arena_array(&q->out->memory, t->n, sizeof *trends);
     struct query_cursor key = {0};
 
-    if (!rows) {
+    if (!rows || !trends) {
         return ERR_FULL;
     }
     if (t->n) {
@@ -436,6 +492,7 @@ static enum err top_rows(struct top *t)
         row->have = w->have;
         row->values = w->values;
         row->instances = w->instances;
+        trends[q->out->data.n_rows] = w->trend;
         e = query_host_index(q, &q->spans[w->span], &row->host);
         if (e) {
             return e;
@@ -443,6 +500,7 @@ static enum err top_rows(struct top *t)
         q->out->data.n_rows++;
     }
     q->out->data.rows = rows;
+    q->out->data.trends = q->ask->by == WIRE_BY_GROWTH ? trends : NULL;
     return ERR_OK;
 }
 
@@ -717,7 +775,7 @@ static enum err groups_host(struct groups *g, size_t span)
 
         g->table.n_metrics = size < left ? size : left;
         e = query_table_fill(&g->table, s, &reach);
-        if (e == ERR_FULL && g->table.n_metrics > 1) {
+        if (e == ERR_FULL && g->table.n_metrics > 1 && !query_where_metric(g->q, 0)) {
             size = g->table.n_metrics / 2;
             e = ERR_OK;
             continue;
@@ -843,6 +901,7 @@ static enum err top_groups(struct query *q, struct query_top_members *members)
     g.table.infos = true;
     g.table.brief = true;
     g.table.told = q->ask->name.n == 0;
+    g.table.judged = true;
     if (members) {
         if (os_random(&members->seed, sizeof members->seed)) {
             members->seed = (uint64_t)q->env->now_ns;
@@ -865,8 +924,15 @@ static enum err top_check(const struct query *q)
     const struct wire_query *ask = q->ask;
     const struct metric *m = metric_by_id(q->out->data.metrics[0]);
 
-    if (ask->by > WIRE_BY_AVG || ask->group_by > WIRE_GROUP_IMAGE_USER) {
+    if (ask->by > WIRE_BY_GROWTH || ask->group_by > WIRE_GROUP_IMAGE_USER) {
         return errmsg_set(q->why, ERR_INVALID, "this collector does not know this order or group");
+    }
+    if (ask->by == WIRE_BY_GROWTH && (m->kind != METRIC_GAUGE || m->id == M_CPU_PERCENT)) {
+        return errmsg_set(q->why, ERR_INVALID, "%s is a counter, and its growth is the usual value",
+                          m->name);
+    }
+    if (ask->by == WIRE_BY_GROWTH && ask->group_by != WIRE_GROUP_NONE) {
+        return errmsg_set(q->why, ERR_INVALID, "growth is of processes, not of groups");
     }
     if (m->kind == METRIC_GAUGE && ask->by == WIRE_BY_RATE) {
         return errmsg_set(q->why, ERR_INVALID,
@@ -891,7 +957,7 @@ static enum err top_instances(struct query *q)
     query_table_init(&t.table, q);
     t.table.all = t.tree;
     t.table.infos = t.tree || q->ask->name.n > 0;
-    e = top_rank(&t);
+    e = q->ask->by == WIRE_BY_GROWTH ? query_growth_scan(q, top_grew, &t) : top_rank(&t);
     if (!e) {
         e = winners_fill(&t);
     }

@@ -264,6 +264,8 @@ struct tree {
     bool *met;
     size_t *stack;
     uint32_t *depth; /* below the first that was asked for, plus 1; 0: not asked for */
+    bool *wanted;    /* asked for, */
+    bool *above;     /* or above one that is */
     size_t given;    /* of this host, those of earlier pages included */
     size_t n_page;   /* of this page and host: indices */
     size_t *page;
@@ -281,9 +283,12 @@ static enum err tree_alloc(struct tree *t)
     t->met = arena_array(a, t->n, sizeof *t->met);
     t->stack = arena_array(a, t->n, sizeof *t->stack);
     t->depth = arena_array(a, t->n, sizeof *t->depth);
+    t->wanted = arena_array(a, t->n, sizeof *t->wanted);
+    t->above = arena_array(a, t->n, sizeof *t->above);
     t->page = arena_array(a, t->n, sizeof *t->page);
     t->n_page = 0;
-    return t->kins && t->child && t->sibling && t->met && t->stack && t->depth && t->page
+    return t->kins && t->child && t->sibling && t->met && t->stack && t->depth && t->wanted &&
+                   t->above && t->page
                ? ERR_OK
                : ERR_FULL;
 }
@@ -342,10 +347,40 @@ static void tree_visit(struct tree *t, size_t i)
 static void tree_depth(struct tree *t, size_t i)
 {
     size_t parent = t->kins[i].parent;
-    uint32_t above = parent != KIN_NONE && t->met[parent] ? t->depth[parent] : 0;
-    bool wanted = query_wants(t->q, t->kins[i].key.id, t->kins[i].info);
+    bool below = parent != KIN_NONE && t->met[parent];
+    uint32_t above = below ? t->depth[parent] : 0;
 
-    t->depth[i] = above ? above + 1 : wanted;
+    t->wanted[i] = t->wanted[i] || (below && t->wanted[parent]);
+    t->depth[i] = t->wanted[i] || t->above[i] ? above + 1 : 0;
+}
+
+/* Whom the question asks for, and on demand those above them. */
+static void tree_choose(struct tree *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        t->wanted[i] = query_wants(t->q, t->kins[i].key.id, t->kins[i].info) &&
+                       query_processes_fits(&t->alive, &t->alive.list[i]);
+        for (size_t k = t->kins[i].parent;
+             t->q->ask->ancestors && t->wanted[i] && k != KIN_NONE && !t->above[k];
+             k = t->kins[k].parent) {
+            t->above[k] = true;
+        }
+    }
+}
+
+/* The filter may ask about values: those of all are read before. */
+static enum err tree_read_all(struct tree *t)
+{
+    enum err e;
+
+    for (size_t i = 0; i < t->n; i++) {
+        t->alive.list[i].shown = true;
+    }
+    e = query_processes_read(&t->alive);
+    for (size_t i = 0; i < t->n; i++) {
+        t->alive.list[i].shown = false;
+    }
+    return e;
 }
 
 /* Everything below `from`, and itself. */
@@ -381,6 +416,10 @@ static enum err tree_host(struct tree *t)
 
     t->given = 0;
     e = e ? e : tree_link(t);
+    e = e || !t->q->where ? e : tree_read_all(t);
+    if (!e) {
+        tree_choose(t);
+    }
     for (size_t i = 0; !e && i < t->n && !t->q->out->more; i++) {
         if (t->kins[i].parent == KIN_NONE) {
             tree_walk(t, i);
@@ -391,7 +430,7 @@ static enum err tree_host(struct tree *t)
             tree_walk(t, i);
         }
     }
-    e = e ? e : query_processes_read(&t->alive);
+    e = e || t->q->where ? e : query_processes_read(&t->alive);
     for (size_t i = 0; !e && i < t->n_page; i++) {
         e = query_processes_row(&t->alive, &t->alive.list[t->page[i]], t->s, t->rows,
                                 t->depth[t->page[i]] - 1);

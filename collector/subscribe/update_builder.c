@@ -218,7 +218,7 @@ static void events_add(struct update_builder *m, const struct feed_note *note,
         pending_take(p, m, note, FEED_EVENT);
         pending_stamp(p, b->events[i].wall_ns);
         assert(p->n < WIRE_ROWS_MAX);
-        p->events[p->n++] = (struct wire_event){0, b->events[i]};
+        p->events[p->n++] = (struct wire_event){.event = b->events[i]};
         p->bytes += n;
     }
     pending_close(m, p);

@@ -49,6 +49,7 @@ enum info_have {
     INFO_EXITED = 1 << 7,
     INFO_EXIT_INFERRED = 1 << 8, /* exit time is an upper bound, seen by comparison */
     INFO_FINAL_TOTALS = 1 << 9,  /* last values are exact totals at exit, not the last sample */
+    INFO_SIGNALLED = 1 << 10,    /* the exit code is 128 and the signal's number (Linux) */
 };
 
 struct proc_info {

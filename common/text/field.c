@@ -2,8 +2,11 @@
 
 #include <string.h>
 
+#include "common/base/clk.h"
+#include "common/lab/ended.h"
 #include "common/model/event_values.h"
 #include "common/text/value_text.h"
+#include "common/wire/wire_series.h"
 
 static const struct table_column field_columns[FIELD_COUNT] = {
     [FIELD_TIME] = {"time", "TIME", TABLE_TIME},
@@ -41,6 +44,12 @@ static const struct table_column field_columns[FIELD_COUNT] = {
     [FIELD_VALUES] = {"fields", "FIELDS", TABLE_JSON},
     [FIELD_CUT] = {"cut", "CUT", TABLE_FLAG},
     [FIELD_REDACTED] = {"redacted", "REDACTED", TABLE_FLAG},
+    [FIELD_PER_HOUR] = {"per_hour", "PER_HOUR", TABLE_COUNT},
+    [FIELD_STEADY] = {"steady", "STEADY", TABLE_PERMILLE},
+    [FIELD_ENDED] = {"ended_by", "ENDED", TABLE_WORD},
+    [FIELD_KIND_OF_END] = {"ended", NULL, TABLE_WORD},
+    [FIELD_LIVED] = {"lived", "LIVED", TABLE_NS},
+    [FIELD_ANCESTORS] = {"ancestors", "ANCESTORS", TABLE_TEXT},
     [FIELD_DETAIL] = {NULL, "DETAIL", TABLE_TEXT},
 };
 
@@ -67,6 +76,10 @@ static const struct {
 };
 
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
+
+const char *const field_kind_names[] = {
+    "process_start", "process_stop", "thread_start", "thread_stop", "image_load",
+    "image_unload",  "level",        "source",       "provider",    NULL};
 
 const char *field_kind_name(unsigned life_kind)
 {
@@ -136,6 +149,14 @@ static struct table_cell info_cell(int what, const struct proc_info *p)
         }
         return c;
     }
+    case FIELD_KIND_OF_END: {
+        enum ended how;
+
+        return table_string(str_make(ended_how(p, &how) ? ended_words[how] : NULL));
+    }
+    case FIELD_LIVED:
+        return table_number((p->have & INFO_EXIT_TIME) && (p->have & INFO_CREATE_TIME),
+                            clk_sub(p->exit_ns, p->create_ns));
     case FIELD_COMMAND_LINE_CUT:
         return table_number(p->have & INFO_COMMAND_LINE_CUT, 1);
     default:
@@ -175,6 +196,11 @@ struct table_cell field_of_row(int what, const struct wire_answer *a, const stru
         return table_number(row->hosts != 0, row->hosts);
     case FIELD_DEPTH:
         return table_number(true, row->depth);
+    case FIELD_PER_HOUR:
+        return table_number(a->trends != NULL, a->trends ? a->trends[row - a->rows].per_hour : 0);
+    case FIELD_STEADY:
+        return table_number(a->trends != NULL,
+                            a->trends ? a->trends[row - a->rows].steady_permille : 0);
     default:
         return info_cell(what, &row->info);
     }

@@ -29,11 +29,17 @@ enum field {
     FIELD_IMAGE,
     FIELD_COMMAND_LINE,
     FIELD_COMMAND_LINE_CUT,
-    FIELD_PATH,      /* of the image loaded */
-    FIELD_TEXT,      /* what an agent tells of itself */
-    FIELD_INSTANCES, /* processes that the row stands for */
-    FIELD_HOSTS,     /* that a group is of */
-    FIELD_DEPTH,     /* in the tree */
+    FIELD_PATH,        /* of the image loaded */
+    FIELD_TEXT,        /* what an agent tells of itself */
+    FIELD_INSTANCES,   /* processes that the row stands for */
+    FIELD_HOSTS,       /* that a group is of */
+    FIELD_DEPTH,       /* in the tree */
+    FIELD_PER_HOUR,    /* of Top by growth: in the unit of its first metric, */
+    FIELD_STEADY,      /* and the share of parts that rose */
+    FIELD_ENDED,       /* how it ended: SIGSEGV, ACCESS_VIOLATION, exit 3 */
+    FIELD_KIND_OF_END, /* error, killed, crash */
+    FIELD_LIVED,
+    FIELD_ANCESTORS, /* of an event's process: the parent first */
     FIELD_PROVIDER,  /* of its events: name, */
     FIELD_GUID,
     FIELD_EVENT_ID,
@@ -76,6 +82,9 @@ const char *field_kind_name(unsigned life_kind);
 
 /* The i-th of the words that field_kinds takes, NULL after the last. */
 const char *field_kind_word(size_t i);
+
+/* "process_start" and so on, NULL at the end. */
+extern const char *const field_kind_names[];
 
 /* A metric by name, with a suggestion when there is none. Only columns and cpu_percent can be asked
  * for. Errors: ERR_USAGE */

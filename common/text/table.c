@@ -40,6 +40,7 @@ struct table {
     bool left_out[TABLE_COLUMNS];
     bool header_done, fits, short_times; /* of the first column shown */
     const char *const *yields;
+    const char *(*time_text)(char *text, size_t size, int64_t utc_ns, int digits); /* NULL: UTC */
     char day[DAY_TEXT + 1]; /* its title then */
     struct buf line;
     size_t n_notes;
@@ -593,7 +594,13 @@ static const char *aligned_cell(struct table *s, size_t i, const struct table_ce
     if (unit == TABLE_USER && !(s->fits && room_of(s))) {
         unit = USER_IN_FULL;
     }
-    table_put_cell(&s->line, unit, cell);
+    if (unit == TABLE_TIME && cell->state == TABLE_NUMBER && s->time_text) {
+        char when[2 * CLK_TEXT];
+
+        buf_put_str(&s->line, s->time_text(when, sizeof when, cell->number, 3));
+    } else {
+        table_put_cell(&s->line, unit, cell);
+    }
     if (s->line.bad == ERR_FULL && cell->state == TABLE_STRING) {
         buf_reset(&s->line);
         cut.text.n = cut.text.n < TEXT_CUT ? cut.text.n : TEXT_CUT;
@@ -678,6 +685,12 @@ void table_terminal(struct table *s, size_t columns)
 {
     s->terminal = true;
     s->terminal_columns = columns;
+}
+
+void table_times(struct table *s,
+                 const char *(*format)(char *text, size_t size, int64_t utc_ns, int digits))
+{
+    s->time_text = format;
 }
 
 void table_fit(struct table *s, const char *const *yields, bool wide)

@@ -85,6 +85,10 @@ void table_terminal(struct table *s, size_t columns);
 void table_fit(struct table *s, const char *const *yields, bool wide);
 /* From here on at most so many rows are printed; returns how many more there were until now. */
 uint64_t table_limit(struct table *s, uint64_t rows);
+/* How moments are written in tables: as clk_format_utc, unless it is called. The text has the
+ * date, a T and the time. */
+void table_times(struct table *s,
+                 const char *(*format)(char *text, size_t size, int64_t utc_ns, int digits));
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void table_note(struct table *s, struct str text);
 void table_end(struct table *s); /* prints what is left; NULL is allowed */

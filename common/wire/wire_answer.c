@@ -499,6 +499,37 @@ static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
     return e;
 }
 
+static enum err put_trends(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                           struct wire_arena *a)
+{
+    size_t n = in->trends ? in->n_rows : 0;
+    Procfleet__V1__Trend *items = wire_list(&m->trends, n, sizeof *items, a);
+
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < n; i++) {
+        procfleet__v1__trend__init(&items[i]);
+        WIRE_PUT(&items[i], per_hour, in->trends[i].per_hour);
+        WIRE_PUT(&items[i], steady_permille, in->trends[i].steady_permille);
+    }
+    m->n_trends = n;
+    return ERR_OK;
+}
+
+static enum err put_ancestors(Procfleet__V1__HostEvent *m, const struct wire_event *in,
+                              struct wire_arena *a)
+{
+    Procfleet__V1__ProcInfo *items = wire_list(&m->ancestors, in->n_ancestors, sizeof *items, a);
+    enum err e = items ? ERR_OK : a->bad;
+
+    for (size_t i = 0; !e && i < in->n_ancestors; i++) {
+        e = wire_info_put(&items[i], &in->ancestors[i], a);
+    }
+    m->n_ancestors = in->n_ancestors;
+    return e;
+}
+
 static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *in,
                            struct wire_arena *a)
 {
@@ -508,13 +539,14 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
     enum err e = items && events ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_events; i++) {
-        if (in->events[i].host >= in->n_hosts) {
+        if (in->events[i].host >= in->n_hosts || in->events[i].n_ancestors > WIRE_ANCESTORS) {
             return ERR_INVALID;
         }
         procfleet__v1__host_event__init(&items[i]);
         WIRE_PUT(&items[i], host, in->events[i].host);
         items[i].event = &events[i];
         e = wire_info_event_put(&events[i], &in->events[i].event, &types, a);
+        e = e ? e : put_ancestors(&items[i], &in->events[i], a);
     }
     m->n_events = in->n_events;
     return e ? e : wire_info_types_put(&m->event_types, &m->n_event_types, &types, a);
@@ -581,6 +613,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     }
     if (!e) {
         e = put_notes(m, in, a);
+    }
+    if (!e) {
+        e = put_trends(m, in, a);
     }
     if (!e) {
         e = coverage_put(m, in, a);
@@ -716,6 +751,49 @@ static enum err get_rows(struct wire_answer *out, const Procfleet__V1__Answer *m
     return e;
 }
 
+static enum err get_trends(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                           struct wire_arena *a)
+{
+    struct wire_trend *items;
+
+    if (m->n_trends == 0) {
+        return ERR_OK;
+    }
+    if (m->n_trends != m->n_rows) {
+        return ERR_CORRUPT;
+    }
+    items = wire_arena_array(a, m->n_trends, sizeof *items);
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < m->n_trends; i++) {
+        items[i] = (struct wire_trend){m->trends[i]->per_hour, m->trends[i]->steady_permille};
+    }
+    out->trends = items;
+    return ERR_OK;
+}
+
+static enum err get_ancestors(struct wire_event *out, const Procfleet__V1__HostEvent *m,
+                              struct wire_arena *a)
+{
+    struct proc_info *items;
+    enum err e = ERR_OK;
+
+    if (m->n_ancestors > WIRE_ANCESTORS) {
+        return ERR_FULL;
+    }
+    items = wire_arena_array(a, m->n_ancestors, sizeof *items);
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; !e && i < m->n_ancestors; i++) {
+        e = wire_info_get(&items[i], m->ancestors[i]);
+    }
+    out->ancestors = items;
+    out->n_ancestors = m->n_ancestors;
+    return e;
+}
+
 static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer *m,
                            struct wire_arena *a)
 {
@@ -732,6 +810,7 @@ static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer 
         }
         items[i].host = m->events[i]->host;
         e = wire_info_event_get(&items[i].event, m->events[i]->event, &types);
+        e = e ? e : get_ancestors(&items[i], m->events[i], a);
     }
     out->events = items;
     out->n_events = m->n_events;
@@ -788,6 +867,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     }
     if (!e) {
         e = get_notes(out, m, a);
+    }
+    if (!e) {
+        e = get_trends(out, m, a);
     }
     if (!e) {
         e = coverage_get(out, m, a);

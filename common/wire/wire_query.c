@@ -24,6 +24,70 @@ struct owned_query {
 
 /* -- questions -- */
 
+/* -- which hosts -- */
+
+static enum err put_hosts(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
+                          struct wire_arena *a)
+{
+    protobuf_c_boolean has;
+    enum err e = ERR_OK;
+
+    m->hosts = wire_arena_array(a, q->n_hosts, sizeof *m->hosts);
+    if (!m->hosts || q->n_hosts > WIRE_HOSTS_MAX) {
+        return m->hosts ? ERR_INVALID : a->bad;
+    }
+    for (size_t i = 0; !e && i < q->n_hosts; i++) {
+        e = wire_text_put(&has, &m->hosts[i], q->hosts[i], HOST_MAX, a);
+    }
+    m->n_hosts = q->n_hosts;
+    return e;
+}
+
+static enum err put_labels(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
+                           struct wire_arena *a)
+{
+    Procfleet__V1__Label *items;
+    enum err e = ERR_OK;
+
+    if (q->n_labels > INVENTORY_LABELS_MAX) {
+        return ERR_INVALID;
+    }
+    items = wire_list(&m->labels, q->n_labels, sizeof *items, a);
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; !e && i < q->n_labels; i++) {
+        procfleet__v1__label__init(&items[i]);
+        e = WIRE_PUT_TEXT(&items[i], key, q->labels[i].key, LABEL_KEY_MAX, a);
+        e = e ? e : WIRE_PUT_TEXT(&items[i], value, q->labels[i].value, HOST_MAX, a);
+    }
+    m->n_labels = q->n_labels;
+    return e;
+}
+
+static enum err get_selection(struct wire_query *q, const Procfleet__V1__QueryRequest *m)
+{
+    if (m->n_hosts > WIRE_HOSTS_MAX || m->n_labels > INVENTORY_LABELS_MAX) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < m->n_hosts; i++) {
+        if (!wire_text_get(&q->hosts[i], 1, &m->hosts[i], HOST_MAX)) {
+            return ERR_CORRUPT;
+        }
+    }
+    for (size_t i = 0; i < m->n_labels; i++) {
+        const Procfleet__V1__Label *l = m->labels[i];
+
+        if (!wire_text_get(&q->labels[i].key, l->has_key, &l->key, LABEL_KEY_MAX) ||
+            !wire_text_get(&q->labels[i].value, l->has_value, &l->value, HOST_MAX)) {
+            return ERR_CORRUPT;
+        }
+    }
+    q->n_hosts = m->n_hosts;
+    q->n_labels = m->n_labels;
+    return ERR_OK;
+}
+
 static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
                             struct wire_arena *a)
 {
@@ -42,6 +106,8 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
         e = WIRE_PUT_TEXT(m, where, q->events.where, WIRE_WHERE_MAX, a);
     }
     e = e ? e : WIRE_PUT_TEXT(m, run, q->run, WIRE_RUN_SPEC_MAX, a);
+    e = e ? e : put_hosts(m, q, a);
+    e = e ? e : put_labels(m, q, a);
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;
     m->cursor.len = q->cursor.n;
@@ -59,7 +125,8 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     enum err e;
 
     if (q->n_metrics > WIRE_METRICS_MAX || q->cursor.n > WIRE_CURSOR_MAX ||
-        q->ids.n > IDS_BYTES_MAX || q->ids.n % ID_BYTES || q->last_ns < 0 || q->step_ns < 0) {
+        q->ids.n > IDS_BYTES_MAX || q->ids.n % ID_BYTES || q->last_ns < 0 || q->step_ns < 0 ||
+        q->events.where.n > WIRE_WHERE_MAX) {
         return ERR_INVALID;
     }
     for (size_t i = 0; i < q->n_metrics; i++) {
@@ -88,6 +155,7 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     WIRE_PUT(&m, envelope, q->envelope);
     WIRE_PUT(&m, max, q->max);
     WIRE_PUT(&m, forgotten, q->forgotten);
+    WIRE_PUT(&m, ancestors, q->ancestors);
     e = query_texts(&m, q, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -98,6 +166,11 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
 
 static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryRequest *m)
 {
+    enum err e = get_selection(q, m);
+
+    if (e) {
+        return e;
+    }
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
         !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->run, m->has_run, &m->run, WIRE_RUN_SPEC_MAX) ||
@@ -139,6 +212,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     q->envelope = m->envelope != 0;
     q->max = m->max;
     q->forgotten = m->forgotten != 0;
+    q->ancestors = m->ancestors != 0;
     return wire_get_bytes(q->metrics, &q->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 }
 

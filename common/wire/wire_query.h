@@ -5,8 +5,10 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
+#include "common/model/inventory.h"
 #include "common/model/model.h"
 #include "common/wire/wire_coverage.h"
+#include "common/wire/wire_events.h"
 
 #define RPC_QUERY_SERVER_INFO "procfleet.v1.Query/GetServerInfo"
 #define RPC_QUERY_HOSTS       "procfleet.v1.Query/ListHosts"
@@ -20,12 +22,13 @@
 #define RPC_QUERY_SERIES      "procfleet.v1.Query/Series"
 #define RPC_QUERY_LIFETIMES   "procfleet.v1.Query/Lifetimes"
 #define RPC_QUERY_PULSE       "procfleet.v1.Query/Pulse"
-
-#define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
-#define WIRE_CURSOR_MAX  256u  /* bytes */
-#define WIRE_IDS_MAX     128u  /* hosts that a question names by their ids */
-#define WIRE_METRICS_MAX 64u   /* metrics one query asks for */
-#define WIRE_USED_MAX    16u
+#define WIRE_ROWS_MAX         4096u /* rows of one reply; more come with a cursor */
+#define WIRE_CURSOR_MAX       256u  /* bytes */
+#define WIRE_IDS_MAX          128u  /* hosts that a question names by their ids */
+#define WIRE_METRICS_MAX      64u   /* metrics one query asks for */
+#define WIRE_USED_MAX         16u
+#define WIRE_HOSTS_MAX        64u /* names of hosts one query asks for */
+#define WIRE_ANCESTORS        16u /* of an event's process */
 
 /* What Top orders by, of the first metric. Wire values. */
 enum wire_by {
@@ -33,7 +36,8 @@ enum wire_by {
     WIRE_BY_SUM,   /* growth; of gauges the sum of all samples */
     WIRE_BY_RATE,  /* growth in a second */
     WIRE_BY_MAX,   /* largest growth from one sample to the next; largest value */
-    WIRE_BY_AVG    /* the mean of these */
+    WIRE_BY_AVG,   /* the mean of these */
+    WIRE_BY_GROWTH /* of gauges: from the window's first part to its last */
 };
 
 /* What a row of Top is. Wire values. */
@@ -46,19 +50,6 @@ enum wire_group {
     WIRE_GROUP_FLEET,     /* all together */
     WIRE_GROUP_IMAGE_USER /* Top only: an image by each user that runs it */
 };
-
-/* Which events of providers; with any of the first two no others. Empty: any. */
-struct wire_events {
-    struct str provider; /* glob on its name, or its GUID */
-    struct str event;    /* its id, or a glob on its name, task or "task/name" */
-    struct str where;    /* expression; values are field.NAME */
-};
-#define WIRE_WHERE_MAX 1024u /* bytes */
-
-static inline bool wire_events_named(const struct wire_events *e)
-{
-    return e->provider.n || e->event.n;
-}
 
 /* One request shape for all methods; members that a method does not use are ignored. Time: [since,
  * until) UTC ns. With last_ns > 0 and since = until = 0, the window is the last `last_ns` up to
@@ -89,6 +80,11 @@ struct wire_query {
     uint32_t max;     /* Lifetimes: processes, up to WIRE_LIVES_MAX; 0 = 20,000 */
     struct str ids;   /* 16 bytes each, up to WIRE_IDS_MAX: only these hosts; empty = all */
     struct str run;   /* NAME[@n|@id]: its hosts, its range and its tree; empty = no run */
+    size_t n_hosts;   /* besides `host` */
+    struct str hosts[WIRE_HOSTS_MAX];
+    size_t n_labels; /* of hosts: values are globs; of one key any of them */
+    struct label labels[INVENTORY_LABELS_MAX];
+    bool ancestors; /* Tree: those above, too; Events: with the chain of parents */
 };
 
 struct wire_host {
@@ -97,8 +93,7 @@ struct wire_host {
     struct str source;  /* "proc", "etl" */
     struct str version; /* of the agent, empty if it has not said hello */
     struct uuid boot;
-    bool connected;
-    bool polled, replay, ended;
+    bool connected, polled, replay, ended;
     bool forgotten, revoked; /* hidden until its agent calls; its newest certificate is */
     uint32_t cpus;
     uint32_t processes;        /* alive at the newest tick */
@@ -114,12 +109,11 @@ struct wire_host {
     int64_t cpu_permille, memory; /* of one processor; working sets, bytes: all processes */
 };
 
-/* A process with values; which metrics the values stand for is in the reply's `metrics`. */
-struct wire_row {
+struct wire_row {  /* a process with values of the reply's `metrics` */
     uint32_t host; /* index into hosts */
     struct proc_info info;
     int64_t when_ns;       /* History: the sample; else the newest sample used */
-    uint64_t have;         /* bit i: values[i] is present, i in the order of `metrics` */
+    uint64_t have;         /* bit i: values[i] is present */
     const int64_t *values; /* n_metrics values */
     uint32_t instances;    /* processes that it stands for; 0 = one */
     uint32_t hosts;        /* of a group: how many it is of; `host` is that of the largest part */
@@ -129,10 +123,13 @@ struct wire_row {
 struct wire_event {
     uint32_t host;
     struct life_event event;
+    size_t n_ancestors;
+    const struct proc_info *ancestors; /* the parent first */
 };
 
 struct wire_overview;  /* wire_overview.h */
 struct wire_series;    /* wire_series.h */
+struct wire_trend;     /* likewise */
 struct wire_lifetimes; /* wire_lifetimes.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
@@ -159,6 +156,7 @@ struct wire_answer {
     const struct wire_overview *overview;   /* NULL in all others */
     const struct wire_series *series;       /* likewise */
     const struct wire_lifetimes *lifetimes; /* likewise */
+    const struct wire_trend *trends;        /* Top by growth: one for each row; else NULL */
 };
 
 struct wire_server_info {

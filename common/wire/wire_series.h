@@ -20,6 +20,12 @@ struct wire_series_column {
     int64_t *min, *max; /* gauges of one process; NULL: not asked for, or a counter */
 };
 
+/* How a gauge went over 32 parts of the window. */
+struct wire_trend {
+    int64_t per_hour;         /* median slope of all pairs of parts */
+    uint32_t steady_permille; /* parts that rose */
+};
+
 struct wire_series {
     int64_t t0_ns; /* start of the first bucket, UTC */
     int64_t step_ns;

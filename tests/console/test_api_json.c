@@ -327,8 +327,9 @@ static void a_restricted_overview_has_null_for_the_store(void **state)
 static void events_of_images_name_their_file(void **state)
 {
     struct wire_event ev[2] = {
-        {0, {.kind = LIFE_IMAGE_LOAD, .wall_ns = 5, .text = str_make("/lib/x.so")}},
-        {1, {.kind = LIFE_LEVEL, .wall_ns = 6, .text = str_make("level 0")}},
+        {.host = 0,
+         .event = {.kind = LIFE_IMAGE_LOAD, .wall_ns = 5, .text = str_make("/lib/x.so")}},
+        {.host = 1, .event = {.kind = LIFE_LEVEL, .wall_ns = 6, .text = str_make("level 0")}},
     };
     const struct wire_query q = {.limit = 0};
     json_t *j, *e;

@@ -25,7 +25,7 @@ def exits(fleet, code, *args):
 
 def usage(fleet):
     for args in (["nonsense"], ["hosts", "--bogus"], ["hosts", "extra"], ["hosts", "--format", "xml"],
-                 ["top", "--by", "nonsense"], ["top", "--by", "name"], ["top", "--since", "yesterday"],
+                 ["top", "--by", "nonsense"], ["top", "--by", "name"], ["top", "--since", "tomorrow"],
                  ["top", "--since", "1m", "--until", "5m"], ["top", "-n", "0"], ["top", "-n", "-1"], ["history"],
                  ["events", "--kind", "nonsense"], ["history", "--name", "*", "-n", "100001"],
                  ["top", "--as", "median"], ["top", "--every", "5s"], ["top", "--group-by", "colour"], ["top", "--include-exited"],

@@ -185,7 +185,7 @@ static void report_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns
     info->exit_ns = p->exit_mono_ns + h->mono_to_wall_ns;
     if (p->exit_known) {
         info->exit_code = exit_code(p->exit_status);
-        info->have |= INFO_EXIT_CODE;
+        info->have |= INFO_EXIT_CODE | (p->exit_status & 0x7f ? INFO_SIGNALLED : 0);
     }
     put_totals(h, p, &ev.u.proc, totals);
     ev.wall_ns = info->exit_ns;

@@ -191,7 +191,7 @@ static void join_exit(struct proc_info *known, const struct proc_info *news)
     if (news->have & INFO_EXIT_CODE) {
         known->exit_code = news->exit_code;
     }
-    known->have |= news->have & (INFO_EXIT_CODE | INFO_EXITED | INFO_FINAL_TOTALS);
+    known->have |= news->have & (INFO_EXIT_CODE | INFO_EXITED | INFO_FINAL_TOTALS | INFO_SIGNALLED);
 }
 
 static void join_text(struct proc_info *known, const struct proc_info *news, bool newer)

@@ -125,11 +125,10 @@ void feed_rig_events(struct feed_rig *r, const char *host, uint32_t pid, size_t 
                             .data = {.n_hosts = 1, .hosts = &h, .n_events = n, .events = events}};
 
     for (size_t i = 0; i < n; i++) {
-        events[i] =
-            (struct wire_event){0,
-                                {.kind = LIFE_PROCESS_START,
-                                 .wall_ns = FEED_RIG_T0,
-                                 .info = {.id = {pid + (uint32_t)i, 1}, .name = str_make(name)}}};
+        events[i] = (struct wire_event){
+            .event = {.kind = LIFE_PROCESS_START,
+                      .wall_ns = FEED_RIG_T0,
+                      .info = {.id = {pid + (uint32_t)i, 1}, .name = str_make(name)}}};
     }
     put(r, FEED_EVENT, &u, FEED_RIG_T0);
 }

@@ -150,7 +150,7 @@ static void an_answer_and_an_update_have_them_too(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(events); i++) {
-        events[i] = (struct wire_event){0, b.events[i]};
+        events[i] = (struct wire_event){.event = b.events[i]};
     }
     u.data.n_hosts = 1;
     u.data.hosts = &host;

@@ -68,8 +68,9 @@ static struct wire_poll_reply poll_reply(void)
     static struct wire_update updates[2];
 
     host = (struct wire_host){.name = str_make("web-1")};
-    event = (struct wire_event){
-        0, {.kind = LIFE_PROCESS_STOP, .wall_ns = 3, .info = {.id = {7, 8}, .name = {"sh", 2}}}};
+    event = (struct wire_event){.event = {.kind = LIFE_PROCESS_STOP,
+                                          .wall_ns = 3,
+                                          .info = {.id = {7, 8}, .name = {"sh", 2}}}};
     updates[0] = (struct wire_update){
         .name = str_make("web-1"),
         .data = {.n_hosts = 1, .hosts = &host, .n_events = 1, .events = &event}};
@@ -320,7 +321,8 @@ static void rows_of_all_updates_together_are_bounded(void **state)
 static void the_largest_reply_of_events_is_decoded(void **state)
 {
     struct wire_host host = {.name = str_make("a")};
-    struct wire_event event = {0, {.kind = LIFE_PROCESS_START, .info = {.name = str_make("x")}}};
+    struct wire_event event = {
+        .event = {.kind = LIFE_PROCESS_START, .info = {.name = str_make("x")}}};
     struct wire_update *updates = mem_array(WIRE_UPDATES_MAX, sizeof *updates);
     struct wire_poll_reply in = {.n_updates = WIRE_UPDATES_MAX, .updates = updates}, *out;
     struct buf b;

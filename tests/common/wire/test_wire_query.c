@@ -21,27 +21,34 @@ static void assert_str(struct str a, struct str b)
 
 static struct wire_query question(void)
 {
-    return (struct wire_query){.host = str_make("web-*"),
-                               .since_ns = -1,
-                               .until_ns = INT64_MAX,
-                               .last_ns = 300000000000,
-                               .n_metrics = 3,
-                               .metrics = {M_CPU_TIME, M_CPU_PERCENT, M_DISK_WRITE_BYTES},
-                               .limit = 10,
-                               .idle = true,
-                               .exited = true,
-                               .has_pid = true,
-                               .start = UINT64_MAX,
-                               .name = str_make("größe*"),
-                               .kinds = 6,
-                               .step_ns = 1,
-                               .stages = true,
-                               .by = WIRE_BY_AVG,
-                               .group_by = WIRE_GROUP_TREE,
-                               .folded = true,
-                               .at_ns = INT64_MIN,
-                               .cursor = {"a\0b", 3},
-                               .ids = {"0123456789abcde\0fedcba9876543210", 32}};
+    return (struct wire_query){
+        .host = str_make("web-*"),
+        .since_ns = -1,
+        .until_ns = INT64_MAX,
+        .last_ns = 300000000000,
+        .n_metrics = 3,
+        .metrics = {M_CPU_TIME, M_CPU_PERCENT, M_DISK_WRITE_BYTES},
+        .limit = 10,
+        .idle = true,
+        .exited = true,
+        .has_pid = true,
+        .start = UINT64_MAX,
+        .name = str_make("größe*"),
+        .kinds = 6,
+        .step_ns = 1,
+        .stages = true,
+        .by = WIRE_BY_AVG,
+        .group_by = WIRE_GROUP_TREE,
+        .folded = true,
+        .at_ns = INT64_MIN,
+        .n_hosts = 2,
+        .hosts = {{"lab-1", 5}, {"db-*", 4}},
+        .n_labels = 2,
+        .labels = {{{"rack", 4}, {"3*", 2}, false}, {{"a", 1}, {"", 0}, false}},
+        .events.where = str_make("exit != 0"),
+        .ids = {"0123456789abcde\0fedcba9876543210", 32},
+        .ancestors = true,
+        .cursor = {"a\0b", 3}};
 }
 
 static void assert_query(const struct wire_query *a, const struct wire_query *b)
@@ -59,6 +66,16 @@ static void assert_query(const struct wire_query *a, const struct wire_query *b)
     assert_true(a->pid == b->pid && a->start == b->start && a->kinds == b->kinds);
     assert_true(a->stages == b->stages && a->by == b->by && a->group_by == b->group_by);
     assert_true(a->folded == b->folded && a->at_ns == b->at_ns);
+    assert_str(a->events.where, b->events.where);
+    assert_true(a->n_hosts == b->n_hosts && a->n_labels == b->n_labels);
+    assert_int_equal(a->ancestors, b->ancestors);
+    for (size_t i = 0; i < a->n_hosts; i++) {
+        assert_str(a->hosts[i], b->hosts[i]);
+    }
+    for (size_t i = 0; i < a->n_labels; i++) {
+        assert_str(a->labels[i].key, b->labels[i].key);
+        assert_str(a->labels[i].value, b->labels[i].value);
+    }
 }
 
 static void questions_come_back_as_they_were(void **state)
@@ -183,6 +200,7 @@ static struct wire_answer answer(void)
 {
     static struct wire_host hosts[2];
     static struct wire_row rows[3];
+    static const struct wire_trend trends[3] = {{-7, 1000}, {INT64_MAX, 0}, {0, 1}};
     static struct wire_event events[2];
     static struct str notes[2];
     static struct wire_coverage coverage[2];
@@ -208,8 +226,8 @@ static struct wire_answer answer(void)
     rows[2] = (struct wire_row){1, info, INT64_MIN, 0, row_values[2], UINT32_MAX, 1, 4095};
     rows[2].info.id.pid = 9;
     events[0] = (struct wire_event){
-        1, {.kind = LIFE_PROCESS_STOP, .wall_ns = 3, .mono_ns = 4, .info = info}};
-    events[1] = (struct wire_event){0, {.kind = LIFE_THREAD_START, .tid = 5}};
+        .host = 1, .event = {.kind = LIFE_PROCESS_STOP, .wall_ns = 3, .mono_ns = 4, .info = info}};
+    events[1] = (struct wire_event){.event = {.kind = LIFE_THREAD_START, .tid = 5}};
     notes[0] = str_make("");
     notes[1] = str_make("host web-2 ended");
     stages[0] = (struct wire_stage){
@@ -224,6 +242,7 @@ static struct wire_answer answer(void)
                                 .metrics = {M_CPU_TIME, M_PRIORITY, M_WORKING_SET_SIZE},
                                 .n_rows = 3,
                                 .rows = rows,
+                                .trends = trends,
                                 .n_events = 2,
                                 .events = events,
                                 .since_ns = -1,
@@ -368,6 +387,10 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
         assert_host(&a->hosts[i], &b->hosts[i]);
     }
     assert_rows(a, b);
+    for (size_t i = 0; a->trends && b->trends && i < a->n_rows; i++) {
+        assert_true(a->trends[i].per_hour == b->trends[i].per_hour);
+        assert_int_equal(a->trends[i].steady_permille, b->trends[i].steady_permille);
+    }
     assert_int_equal(a->n_events, b->n_events);
     for (size_t i = 0; i < a->n_events; i++) {
         assert_int_equal(a->events[i].host, b->events[i].host);
@@ -411,6 +434,7 @@ static void answers_come_back_as_they_were(void **state)
         assert_ok(wire_answer_encode(&b, &in[i]));
         assert_ok(wire_answer_decode(&out, b.p, b.n));
         assert_answer(&in[i], out);
+        assert_int_equal(out->trends != NULL, in[i].trends != NULL);
         wire_answer_free(out);
         buf_fini(&b);
     }

@@ -75,13 +75,13 @@ static void some_update(struct wire_update *u, uint64_t seed)
                                     .instances = some(&seed) % 3,
                                     .hosts = some(&seed) % 2,
                                     .depth = some(&seed) % 200};
-        events[i] = (struct wire_event){some(&seed) % 2,
-                                        {.kind = (uint8_t)(1 + some(&seed) % LIFE_SOURCE),
-                                         .wall_ns = (int64_t)some(&seed),
-                                         .mono_ns = (int64_t)some(&seed) % 2,
-                                         .tid = some(&seed) % 300,
-                                         .info = some_info(&seed),
-                                         .text = some_text(&seed)}};
+        events[i] = (struct wire_event){.host = some(&seed) % 2,
+                                        .event = {.kind = (uint8_t)(1 + some(&seed) % LIFE_SOURCE),
+                                                  .wall_ns = (int64_t)some(&seed),
+                                                  .mono_ns = (int64_t)some(&seed) % 2,
+                                                  .tid = some(&seed) % 300,
+                                                  .info = some_info(&seed),
+                                                  .text = some_text(&seed)}};
     }
 }
 
@@ -110,8 +110,8 @@ static void an_update_written_straight_has_the_bytes_of_its_message(void **state
 static void text_of_an_update_that_breaks_the_rules_is_mended(void **state)
 {
     struct wire_update *out, u;
-    struct wire_event events[2] = {{0, {.kind = LIFE_PROCESS_START}},
-                                   {0, {.kind = LIFE_PROCESS_STOP}}};
+    struct wire_event events[2] = {{.event = {.kind = LIFE_PROCESS_START}},
+                                   {.event = {.kind = LIFE_PROCESS_STOP}}};
     struct buf b;
 
     some_update(&u, 1);

@@ -1,0 +1,294 @@
+#include "collector/query/query_where.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clk.h"
+#include "common/base/plural.h"
+#include "common/expr/expr.h"
+#include "common/expr/expr_process.h"
+#include "common/text/field.h"
+
+enum slot {
+    SLOT_HOST = EXPR_PROCESS_END,
+    SLOT_KIND,
+    SLOT_UP,
+    SLOT_CONNECTED,
+    SLOT_TEXTS,
+    SLOT_NUMBERS = SLOT_TEXTS + 64,
+    SLOT_LABELS = SLOT_NUMBERS + 64
+};
+
+static const char *const os_words[] = {"windows", "linux", NULL};
+
+static const struct {
+    const char *name;
+    size_t at;
+    const char *const *words;
+} texts[] = {
+#define WHERE_TEXT(name) {#name, offsetof(struct inventory, name), NULL},
+    INVENTORY_TEXTS(WHERE_TEXT)
+#undef WHERE_TEXT
+};
+
+static const struct {
+    const char *name;
+    size_t at;
+    struct expr_dim dim;
+} numbers[] = {
+#define WHERE_NUMBER(name) {#name, offsetof(struct inventory, name), {0}},
+    INVENTORY_NUMBERS(WHERE_NUMBER)
+#undef WHERE_NUMBER
+        {"cores", offsetof(struct inventory, cpu_cores), {0}},
+    {"memory", offsetof(struct inventory, memory_bytes), {.bytes = 1}},
+};
+
+struct query_where {
+    struct query *q;
+    struct expr expr;
+    bool metrics; /* rows have values */
+    uint8_t n_metrics;
+    uint8_t ids[EXPR_NODES_MAX];
+    uint8_t n_labels;
+    struct str labels[INVENTORY_LABELS_MAX];
+    uint64_t unknown; /* rows */
+};
+
+/* -- the fields -- */
+
+static bool field_is(struct expr_field *out, uint32_t slot, enum expr_type type,
+                     struct expr_dim dim, const char *const *words)
+{
+    *out = (struct expr_field){slot, type, dim, words};
+    return true;
+}
+
+static bool field_of_process(struct query_where *w, struct str name, struct expr_field *out)
+{
+    const struct metric *m;
+
+    static const uint32_t kinds = 1u << QUERY_TOP | 1u << QUERY_PROCESSES | 1u << QUERY_HISTORY |
+                                  1u << QUERY_EVENTS | 1u << QUERY_TREE | 1u << QUERY_SERIES;
+
+    if (!(kinds >> w->q->kind & 1) || !expr_process_field(name, out)) {
+        return false;
+    }
+    m = expr_process_metric(out->slot);
+    if (m && !w->metrics) {
+        return false;
+    }
+    if (m && !memchr(w->ids, m->id, w->n_metrics)) {
+        w->ids[w->n_metrics++] = m->id; /* no more than there are nodes */
+    }
+    w->q->where_is_long =
+        w->q->where_is_long || str_eq(name, str_make("command")) || str_eq(name, str_make("image"));
+    return true;
+}
+
+static bool field_of_label(struct query_where *w, struct str key, struct expr_field *out)
+{
+    uint8_t i = 0;
+
+    while (i < w->n_labels && !str_eq(w->labels[i], key)) {
+        i++;
+    }
+    if (i == INVENTORY_LABELS_MAX || !inventory_key_ok(key)) {
+        return false;
+    }
+    w->labels[i] = key;
+    w->n_labels = w->n_labels > i ? w->n_labels : (uint8_t)(i + 1);
+    return field_is(out, SLOT_LABELS + i, EXPR_TYPE_TEXT, EXPR_PLAIN, NULL);
+}
+
+static bool field_of_host(struct str name, struct expr_field *out)
+{
+    if (str_eq(name, str_make("host"))) {
+        return field_is(out, SLOT_HOST, EXPR_TYPE_TEXT, EXPR_PLAIN, NULL);
+    }
+    if (str_eq(name, str_make("up"))) {
+        return field_is(out, SLOT_UP, EXPR_TYPE_NUMBER, EXPR_TIME, NULL);
+    }
+    if (str_eq(name, str_make("connected"))) {
+        return field_is(out, SLOT_CONNECTED, EXPR_TYPE_BOOL, EXPR_PLAIN, NULL);
+    }
+    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (str_eq(name, str_make(texts[i].name))) {
+            return field_is(out, SLOT_TEXTS + i, EXPR_TYPE_TEXT, EXPR_PLAIN,
+                            i == 0 ? os_words : NULL);
+        }
+    }
+    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        bool bytes = numbers[i].dim.bytes || strstr(numbers[i].name, "_bytes");
+
+        if (str_eq(name, str_make(numbers[i].name))) {
+            return field_is(out, SLOT_NUMBERS + i, EXPR_TYPE_NUMBER,
+                            bytes ? EXPR_BYTES : EXPR_PLAIN, NULL);
+        }
+    }
+    return false;
+}
+
+static bool where_field(void *ctx, struct str name, struct expr_field *out)
+{
+    static const char prefix[] = "label.";
+    struct query_where *w = ctx;
+    size_t n = sizeof prefix - 1;
+
+    if (field_of_process(w, name, out) || field_of_host(name, out)) {
+        return true;
+    }
+    if (w->q->kind == QUERY_EVENTS && str_eq(name, str_make("kind"))) {
+        return field_is(out, SLOT_KIND, EXPR_TYPE_TEXT, EXPR_PLAIN, field_kind_names);
+    }
+    return name.n > n && memcmp(name.p, prefix, n) == 0 &&
+           field_of_label(w, (struct str){name.p + n, name.n - n}, out);
+}
+
+static const char *where_closest(void *ctx, struct str name)
+{
+    (void)ctx;
+    return expr_process_closest(name);
+}
+
+enum err query_where_make(struct query *q, bool metrics)
+{
+    struct query_where *w;
+    struct expr_env env = {.field = where_field, .closest = where_closest};
+    struct errmsg wrong = {""};
+    size_t column = 0;
+    enum err e;
+
+    if (!q->ask->events.where.n) {
+        return ERR_OK;
+    }
+    w = arena_alloc(&q->out->memory, sizeof *w);
+    if (!w) {
+        return ERR_NOMEM;
+    }
+    w->q = q;
+    w->metrics = metrics;
+    env.ctx = w;
+    e = expr_compile(&w->expr, q->ask->events.where, &env, &column, &wrong);
+    if (e && q->kind == QUERY_EVENTS && wire_events_named(&q->ask->events)) {
+        return ERR_OK; /* of events of providers: query_events.c has its fields */
+    }
+    if (e) {
+        return errmsg_set(q->why, ERR_INVALID, "--where, column %zu: %s", column, wrong.text);
+    }
+    q->where = w;
+    return ERR_OK;
+}
+
+uint8_t query_where_metric(const struct query *q, unsigned i)
+{
+    return q->where && i < q->where->n_metrics ? q->where->ids[i] : 0;
+}
+
+/* -- values -- */
+
+struct judged {
+    const struct query_where *where;
+    struct query *q;
+    struct query_where_row row;
+};
+
+static void value_of_metric(const struct judged *j, const struct metric *m, struct expr_value *out)
+{
+    const struct wire_answer *a = &j->q->out->data;
+    const uint8_t *at = memchr(a->metrics, m->id, a->n_metrics);
+    int64_t v;
+
+    if (j->row.value && at && j->row.value(&j->row, (unsigned)(at - a->metrics), &v)) {
+        *out = expr_process_number(m, v);
+    }
+}
+
+static void value_of_facts(const struct judged *j, uint32_t slot, struct expr_value *out)
+{
+    const struct facts *f = query_facts(j->q, j->row.span);
+    const char *in = (const char *)&f->inventory;
+
+    if (!f) {
+        return;
+    }
+    if (slot >= SLOT_LABELS) {
+        struct str v = inventory_label(f, j->where->labels[slot - SLOT_LABELS]);
+
+        *out = v.p ? expr_text(v) : *out;
+    } else if (slot >= SLOT_NUMBERS) {
+        uint64_t v;
+
+        memcpy(&v, in + numbers[slot - SLOT_NUMBERS].at, sizeof v);
+        *out = v ? expr_number(v) : *out;
+    } else if (slot >= SLOT_TEXTS) {
+        struct str v;
+
+        memcpy(&v, in + texts[slot - SLOT_TEXTS].at, sizeof v);
+        *out = v.n ? expr_text(v) : *out;
+    } else if (slot == SLOT_UP && f->inventory.boot_time) {
+        *out = expr_number(clk_sub(j->row.span->about->last_ns, f->inventory.boot_time));
+    }
+}
+
+static void value_of_kind(const struct judged *j, struct expr_value *out)
+{
+    if (j->row.event) {
+        *out = expr_text(str_make(field_kind_name(j->row.event->kind)));
+    }
+}
+
+static void where_value(void *ctx, uint32_t slot, struct expr_value *out)
+{
+    const struct judged *j = ctx;
+    const struct query_span *s = j->row.span;
+    const struct metric *m = expr_process_metric(slot);
+    struct proc_info bare = {.have = INFO_EXITED}; /* whether and how is not known either */
+
+    if (m) {
+        value_of_metric(j, m, out);
+    } else if (slot < EXPR_PROCESS_METRIC) {
+        bare.id = j->row.id ? *j->row.id : bare.id;
+        expr_process_value(slot, j->row.info || !j->row.id ? j->row.info : &bare, s->until_ns, out);
+    } else if (slot == SLOT_HOST) {
+        *out = expr_text(str_make(s->about->name));
+    } else if (slot == SLOT_KIND) {
+        value_of_kind(j, out);
+    } else if (slot == SLOT_CONNECTED) {
+        *out = expr_bool(query_host_state_of(j->q, s->about).connected);
+    } else {
+        value_of_facts(j, slot, out);
+    }
+}
+
+bool query_where_host(struct query *q, const struct query_span *s)
+{
+    struct judged j = {q->where, q, {.span = s}};
+
+    return !q->where || expr_run(&q->where->expr, where_value, &j) != EXPR_FALSE;
+}
+
+bool query_where_fits(struct query *q, const struct query_where_row *row)
+{
+    struct judged j = {q->where, q, *row};
+    enum expr_truth t;
+
+    if (!q->where) {
+        return true;
+    }
+    t = expr_run(&q->where->expr, where_value, &j);
+    q->where->unknown += t == EXPR_UNKNOWN;
+    return t == EXPR_TRUE;
+}
+
+void query_where_note(const struct query *q, char *text, size_t size)
+{
+    uint64_t n = q->where ? q->where->unknown : 0;
+
+    text[0] = '\0';
+    if (n) {
+        (void)snprintf(text, size,
+                       "left out: %" PRIu64 " %s of which it is not known whether --where is true",
+                       n, plural(n, "row", "rows"));
+    }
+}

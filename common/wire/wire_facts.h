@@ -1,0 +1,24 @@
+/* Facts as fields of other messages, which have `inventory`, `n_labels` and `labels`. Private to
+ * the folder. */
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_FACTS_H
+#define PROCFLEET_COMMON_WIRE_WIRE_FACTS_H
+
+#include "common/wire/wire.h"
+#include "common/wire/wire_inventory.h"
+#include "proto/telemetry.pb-c.h"
+
+NODISCARD enum err wire_facts_put(Procfleet__V1__Inventory **inventory, size_t *n_labels,
+                                  Procfleet__V1__Label ***labels, const struct facts *f,
+                                  struct wire_arena *a);
+
+/* Texts are the message's. Errors: ERR_CORRUPT, ERR_FULL */
+NODISCARD enum err wire_facts_get(struct facts *out, const Procfleet__V1__Inventory *inventory,
+                                  size_t n_labels, Procfleet__V1__Label *const *labels);
+
+/* Encoded facts of a message's fields, checked. 0 bytes where it has none. Errors: as
+ * wire_facts_get */
+NODISCARD enum err wire_facts_pack(uint8_t out[WIRE_FACTS_MAX], size_t *n,
+                                   Procfleet__V1__Inventory *inventory, size_t n_labels,
+                                   Procfleet__V1__Label **labels);
+
+#endif

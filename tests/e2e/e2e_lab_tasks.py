@@ -1,0 +1,105 @@
+"""Questions that a lab asks, each in one command of docs/lab.md: who grew, who failed at once, two hosts side by side, the
+parents of what crashed, an hour of one image as CSV."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from fleet import Fleet, check, ensure
+
+FAST = {"sampling__rate_hz": "10", "batch__samples": "5", "batch__max_age": "1s"}
+GROWS = "import time\nkept = []\nfor i in range(60):\n    kept.append(bytearray(b'x') * (2 << 20))\n    time.sleep(0.1)\n"
+
+
+def act(room):
+    """A process that grows; one that fails at once; one that crashes two levels below a shell; one that is killed."""
+    grower = subprocess.Popen([sys.executable, "-c", GROWS])
+    script = os.path.join(room, "labcrash.sh")
+    with open(script, "w") as f:
+        f.write("#!/bin/sh\nsh -c 'sleep 0.4; kill -SEGV $$'\nsleep 0.3\nsh -c 'exit 139'\nsh -c 'sleep 0.3; exit 3'\n"
+                "sh -c 'kill -TERM $$'\nsleep 0.3\n")
+    shell = subprocess.Popen(["sh", script], stderr=subprocess.DEVNULL)
+    shell.wait()
+    grower.wait()
+    return grower.pid, shell.pid
+
+
+def failures(fleet, shell):
+    rows = fleet.ask("events", "--kind", "process_stop", "--where", "exit != 0 and life < 1s and parent == %d" % shell,
+                     expect=None)
+    check("who failed within a second", sorted(r["exit_code"] for r in rows), [3, 139, 139, 143])
+    crashes = fleet.ask("crashes", "--where", "parent == %d" % shell, "--ancestors", expect=None)
+    check("one crashed by a signal", [(r["ended"], r["ended_by"]) for r in crashes], [("crash", "SIGSEGV")])
+    chain = crashes[0]["ancestors"].split(" < ")
+    check("its parents, the nearest first", [int(p.split()[-1]) for p in chain[:2]], [shell, os.getpid()])
+    ensure("with their names", "python" in chain[1], chain)
+    errors = fleet.ask("crashes", "--kind", "error", "--where", "parent == %d" % shell, expect=None)
+    check("exit 139 is none", [r["exit_code"] for r in errors], [139, 3])
+    killed = fleet.ask("crashes", "--kind", "killed", "--where", "parent == %d" % shell, expect=None)
+    check("nor is SIGTERM", [r["ended_by"] for r in killed], ["SIGTERM"])
+    groups = fleet.ask("crashes", "--kind", "crash,error,killed", "--where", "parent == %d" % shell, "--group-by", "code",
+                       expect=None)
+    check("counted by code", {g["group"]: g["count"] for g in groups},
+          {"SIGSEGV": 1, "exit 139": 1, "exit 3": 1, "SIGTERM": 1})
+    rows = fleet.ask("events", "--kind", "process_stop", "--where", "ended == crash and parent == %d" % shell, "--ancestors",
+                     expect=None)
+    check("events have the same parents", rows[0]["ancestors"], crashes[0]["ancestors"])
+
+
+def growth(fleet, grower):
+    rows = fleet.ask("top", "--as", "growth", "--by", "private_bytes", "--since", "1m", "-n", "1",
+                     "--where", "name ~ 'python*' and parent == %d" % os.getpid(), expect=None)
+    check("who grew most", rows[0]["pid"], grower)
+    ensure("by about what it allocated", 60 << 20 < rows[0]["private_bytes"] < 140 << 20, rows[0])
+    ensure("all the time", rows[0]["steady"] > 80, rows[0])
+    ensure("at its pace", 20 << 30 < rows[0]["per_hour"] < 140 << 30, rows[0])
+    _, _, err = fleet.cli("top", "--as", "growth", expect=2)
+    ensure("a counter's growth is refused with a sentence", "is a counter" in err, err)
+
+
+def two_hosts(fleet):
+    rows = fleet.ask("top", "--host", "task-1", "--host", "task-2", "--group-by", "host", "--since", "1m", expect=None)
+    check("two hosts, of three", sorted(r["host"] for r in rows), ["task-1", "task-2"])
+    code, out, err = fleet.cli("top", "--host", "task-1", "--host", "task-9", expect=5)
+    ensure("one that is not there is told", 'no host matches "task-9"' in out + err, out + err)
+
+
+def hour_of_an_image(fleet):
+    _, out, _ = fleet.cli("history", "--group-by", "image", "--name", "python*", "-m", "private_bytes", "--since", "1h",
+                          "--buckets", "3600", "--format", "csv", expect=None)
+    rows = list(csv.DictReader(io.StringIO(out)))
+    ensure("seconds of the hour", len(rows) > 5 and all(r["name"].startswith("python") for r in rows), out[:400])
+
+
+def filters(fleet):
+    code, _, err = fleet.cli("top", "--where", "cpu_time > 2GiB", expect=2)
+    ensure("an error names its column", "column 12" in err, err)
+    rows = fleet.ask("tree", "--host", "task-1", "--pid", str(os.getpid()), "--ancestors", expect=None)
+    ours = [r for r in rows if r["pid"] == os.getpid()]
+    ensure("a tree has those above", ours and ours[0]["depth"] == len([r for r in rows if r["depth"] < ours[0]["depth"]]) > 0, rows)
+    alive = fleet.ask("ps", "--host", "task-1", "--where", "pid == %d" % os.getpid(), expect=None)
+    check("one process", [r["pid"] for r in alive], [os.getpid()])
+
+
+def main():
+    with Fleet() as fleet, tempfile.TemporaryDirectory() as room:
+        fleet.start_collector()
+        for name in ("task-1", "task-2", "task-3"):
+            fleet.start_agent(name, **(FAST if name == "task-1" else {}))
+        fleet.wait_for("three hosts", lambda: len([h for h in fleet.hosts().values() if h["processes"]]) == 3)
+        grower, shell = act(room)
+        fleet.wait_for("its end", lambda: [r for r in fleet.ask("events", "--kind", "process_stop", "--pid", str(grower),
+                                                                "--host", "task-1", expect=None)])
+        two_hosts(fleet)
+        os.environ["PROCFLEET_HOST"] = "task-1"  # all three agents see this machine
+        failures(fleet, shell)
+        growth(fleet, grower)
+        hour_of_an_image(fleet)
+        filters(fleet)
+
+
+main()
