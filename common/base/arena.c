@@ -73,9 +73,11 @@ static struct arena_block *block_add(struct arena *a, size_t n)
     return b;
 }
 
-void *arena_alloc(struct arena *a, size_t n)
+/* *size bytes, which it rounds up; their contents are unknown. */
+static void *arena_take(struct arena *a, size_t *size)
 {
     struct arena_block *b = a->head;
+    size_t n = *size;
     void *p;
 
     if (n > SIZE_MAX / 2) {
@@ -90,7 +92,17 @@ void *arena_alloc(struct arena *a, size_t n)
     }
     p = b->data + b->used;
     b->used += n;
-    memset(p, 0, n);
+    *size = n;
+    return p;
+}
+
+void *arena_alloc(struct arena *a, size_t n)
+{
+    void *p = arena_take(a, &n);
+
+    if (p) {
+        memset(p, 0, n);
+    }
     return p;
 }
 
@@ -109,9 +121,20 @@ void *arena_array(struct arena *a, size_t n, size_t size)
     return arena_alloc(a, n * size);
 }
 
+void *arena_array_unset(struct arena *a, size_t n, size_t size)
+{
+    size_t bytes;
+
+    if (size && n > SIZE_MAX / 2 / size) {
+        return NULL;
+    }
+    bytes = n * size;
+    return arena_take(a, &bytes);
+}
+
 void *arena_dup(struct arena *a, const void *p, size_t n)
 {
-    void *copy = arena_alloc(a, n);
+    void *copy = arena_array_unset(a, n, 1);
 
     if (copy && n) {
         memcpy(copy, p, n);

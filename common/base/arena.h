@@ -22,6 +22,8 @@ void arena_reset(struct arena *a); /* everything allocated becomes invalid; one 
 /* Zeroed, aligned for any type, valid until reset; NULL: out of memory or over the limit. */
 void *arena_alloc(struct arena *a, size_t n);
 void *arena_array(struct arena *a, size_t n, size_t size);
+/* As arena_array, with unknown bytes: for what the caller fills in whole at once. */
+void *arena_array_unset(struct arena *a, size_t n, size_t size);
 void *arena_dup(struct arena *a, const void *p, size_t n); /* n = 0 returns a valid pointer */
 
 /* Why the allocation of n bytes just failed: ERR_FULL (the limit) or ERR_NOMEM. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/base/cur.h"
+#include "common/base/divisor.h"
 #include "common/base/varint.h"
 
 /* A column, in sections without padding between them:
@@ -70,65 +71,14 @@ size_t codec_bound(size_t n_values, size_t n_runs)
     return VARINT_MOST + n_values * (VARINT_MOST + 1) + n_runs + SLACK;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-/* A number to divide by, without dividing: what is a multiple of 2^shift × odd is shifted, then
- * multiplied by the odd part's inverse modulo 2^64. */
-struct divisor {
-    uint64_t by;
-    uint64_t inverse; /* of the odd part */
-    uint64_t most;    /* v is a multiple of the odd part when v × inverse is at most this */
-    unsigned shift;
-};
-
-static struct divisor divisor_make(uint64_t by)
-{
-    unsigned shift = (unsigned)__builtin_ctzll(by);
-    uint64_t odd = by >> shift, x = odd * 3 ^ 2; /* right in the lowest 5 bits */
-
-    for (unsigned bits = 5; bits < 64; bits *= 2) {
-        x *= 2 - odd * x;
-    }
-    return (struct divisor){by, x, UINT64_MAX / odd, shift};
-}
-
-static inline bool divides(const struct divisor *d, uint64_t v)
-{
-    return !(v & ((UINT64_C(1) << d->shift) - 1)) && v * d->inverse <= d->most;
-}
-
-/* v / by for its multiples, modulo 2^64. */
-static inline uint64_t quotient(const struct divisor *d, int64_t v)
-{
-    return (uint64_t)(v >> d->shift) * d->inverse; /* the sign is shifted in */
-}
-
 /* The largest number that divides all values; 1 when they are all 0, or when the quotients would
  * not be worth it. Most columns show within a few values that it is 1. */
 static struct divisor common_divisor(const int64_t *values, size_t n)
 {
     struct divisor d = {0};
-    size_t i = 0;
 
-    while (i < n && values[i] == 0) {
-        i++;
-    }
-    for (; i < n && d.by != 1; i++) {
-        uint64_t v = (uint64_t)values[i];
-
-        v = values[i] < 0 ? 0 - v : v;
-        if (d.by == 0 || !divides(&d, v)) {
-            d = divisor_make(gcd(v, d.by));
-        }
+    for (size_t i = 0; i < n && d.by != 1; i++) {
+        divisor_add(&d, values[i]);
     }
     return d.by == 0 || d.by > INT64_MAX ? divisor_make(1) : d;
 }
@@ -168,7 +118,8 @@ static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *value
         }
         for (; bits; bits &= bits - 1) {
             const int64_t *now = v + __builtin_ctzll(bits);
-            uint64_t d = quotient(scale, now[0]) - quotient(scale, now[-1]);
+            uint64_t d =
+                (uint64_t)divisor_signed(scale, now[0]) - (uint64_t)divisor_signed(scale, now[-1]);
 
             d = moving ? varint_zigzag(d) : d;
             p = d >> 56 ? varint_put(p, d) : varint_put_short(p, d);
@@ -191,7 +142,7 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
     scale = common_divisor(values, n_values);
     p = varint_put(p, scale.by);
     for (size_t r = 0; r < n_runs; r++) {
-        p = varint_put(p, varint_zigzag(quotient(&scale, *v)));
+        p = varint_put(p, varint_zigzag((uint64_t)divisor_signed(&scale, *v)));
         v += counts[r];
     }
     map = p;

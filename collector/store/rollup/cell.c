@@ -50,6 +50,7 @@ static void counter_values(struct cell *c, const int64_t *v, size_t n, bool base
             hi = d > hi ? d : hi;
         }
     }
+    c->sum = 0;
     c->min = lo <= hi ? lo : 0;
     c->max = lo <= hi ? hi : 0;
 }
@@ -64,6 +65,7 @@ static void gauge_values(struct cell *c, const int64_t *v, size_t n)
         hi = v[i] > hi ? v[i] : hi;
         sum += (uint64_t)v[i];
     }
+    c->first = 0;
     c->last = v[n - 1];
     c->min = lo;
     c->max = hi;
@@ -120,6 +122,30 @@ static void counter_extremes(struct cell *c, const struct cell *o)
     }
 }
 
+/* Whether o begins where c ends: a counter's in the very sample, a gauge's behind it. */
+static inline bool cell_is_next(const struct cell *c, bool counter, const struct cell *o)
+{
+    return c->count && o->count && c->first_ns <= c->last_ns && o->last_ns > c->last_ns &&
+           (counter ? o->first_ns == c->last_ns : o->first_ns >= c->last_ns);
+}
+
+/* What cell_join does with a cell that is next, which most are: no stamp of c's but the last moves,
+ * and nothing lies between. */
+static inline void cell_append(struct cell *c, bool counter, const struct cell *o)
+{
+    if (counter && !cell_grew(c)) {
+        c->min = o->min;
+        c->max = o->max;
+    } else {
+        c->min = o->min < c->min ? o->min : c->min;
+        c->max = o->max > c->max ? o->max : c->max;
+    }
+    c->sum = counter ? 0 : cell_sum(c->sum, o->sum);
+    c->count += o->count;
+    c->last_ns = o->last_ns;
+    c->last = o->last;
+}
+
 void cell_join(struct cell *c, bool counter, const struct cell *other)
 {
     if (!other->count) {
@@ -144,6 +170,31 @@ void cell_join(struct cell *c, bool counter, const struct cell *other)
     if (other->last_ns > c->last_ns) {
         c->last_ns = other->last_ns;
         c->last = other->last;
+    }
+}
+
+static inline void join_list(struct cell *c, bool counter, const struct cell *others, size_t n)
+{
+    struct cell sum = *c; /* the optimiser keeps it in registers */
+
+    for (size_t i = 0; i < n; i++) {
+        if (cell_is_next(&sum, counter, &others[i])) {
+            cell_append(&sum, counter, &others[i]);
+        } else {
+            *c = sum;
+            cell_join(c, counter, &others[i]);
+            sum = *c;
+        }
+    }
+    *c = sum;
+}
+
+void cell_join_list(struct cell *c, bool counter, const struct cell *others, size_t n)
+{
+    if (counter) {
+        join_list(c, true, others, n);
+    } else {
+        join_list(c, false, others, n);
     }
 }
 

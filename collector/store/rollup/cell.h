@@ -32,11 +32,13 @@ static inline bool cell_grew(const struct cell *c)
 }
 
 /* Sets what follows from n >= 1 values side by side: all but count and stamps. A counter's cell
- * begins with values[-1] when `base`. c is otherwise zero. */
+ * begins with values[-1] when `base`. */
 void cell_values(struct cell *c, bool counter, const int64_t *values, size_t n, bool base);
 
 void cell_add(struct cell *c, bool counter, int64_t when_ns, int64_t value); /* later than all */
 void cell_join(struct cell *c, bool counter, const struct cell *other);
+/* cell_join with each in turn: cheaper where each begins as the one before ends. */
+void cell_join_list(struct cell *c, bool counter, const struct cell *others, size_t n);
 
 /* Lets a counter's cell begin with the last sample of `base`, whose samples are all older than
  * those counted in c: what is between them becomes growth inside. When c begins with a still older

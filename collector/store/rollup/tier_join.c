@@ -563,17 +563,17 @@ static void chain_cells(const struct joining *j, const struct chain *c, unsigned
         const struct piece *p = &j->pieces[i];
         const struct cell *in = j->tiers[p->tier].columns[metric] + j->at[p->tier][p->index];
 
-        for (uint32_t k = 0; k < p->row->n_buckets; k++) {
-            struct cell *to = &out[piece_bucket(j, p, k) - c->row.first_bucket];
+        for (uint32_t k = 0, end; k < p->row->n_buckets; k = end) {
+            uint32_t bucket = piece_bucket(j, p, k);
+            struct cell *to = &out[bucket - c->row.first_bucket];
 
-            if (!to->count && counter && to > out) {
-                struct cell head = in[k];
-
-                cell_follow(&head, to - 1);
-                *to = head;
-            } else {
-                cell_join(to, counter, &in[k]);
+            for (end = k + 1; end < p->row->n_buckets && piece_bucket(j, p, end) == bucket; end++) {
             }
+            while (k < end && counter && to > out && !to->count) {
+                *to = in[k++];
+                cell_follow(to, to - 1);
+            }
+            cell_join_list(to, counter, in + k, end - k);
         }
     }
 }

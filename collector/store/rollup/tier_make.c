@@ -309,7 +309,7 @@ static enum err make_rows(struct making *m, const struct tier_names *names)
     for (size_t p = 0; p < m->hw->n_parts; p++) {
         n += m->hw->parts[p].rows.n_runs;
     }
-    out = arena_array(m->memory, n, sizeof *out);
+    out = arena_array_unset(m->memory, n, sizeof *out);
     m->first_row = arena_array(m->memory, m->hw->n_parts, sizeof *m->first_row);
     if (e || !out || !m->first_row) {
         return e ? e : ERR_FULL;
@@ -384,7 +384,7 @@ static enum err make_column(struct making *m, unsigned metric)
     for (size_t r = 0; r < m->t->n_rows; r++) {
         n += m->t->rows[r].mask & METRIC_BIT(metric) ? m->t->rows[r].n_buckets : 0;
     }
-    cells = arena_array(m->memory, n, sizeof *cells);
+    cells = arena_array_unset(m->memory, n, sizeof *cells);
     if (!cells) {
         return ERR_FULL;
     }

@@ -7,6 +7,7 @@
 
 #include "collector/store/segment/seg_format.h"
 #include "common/base/cur.h"
+#include "common/base/divisor.h"
 #include "common/base/varint.h"
 
 /* On disk, in a row's first byte. */
@@ -547,7 +548,7 @@ static uint64_t column_growths(const struct cell *c, uint32_t i)
 struct writing {
     uint8_t *sec[SECTIONS], *end[SECTIONS]; /* each section has room for what it can need */
     bool counter, plain;
-    uint64_t scale;
+    struct divisor scale;
     unsigned n_bits; /* in the map's last byte */
 };
 
@@ -571,23 +572,13 @@ static inline void put_signed(struct writing *w, unsigned sec, int64_t v)
     column_put(w, sec, varint_zigzag((uint64_t)v));
 }
 
-static uint64_t column_gcd(uint64_t a, uint64_t b)
+static inline void scale_add(struct writing *w, int64_t value, const struct cell *c)
 {
-    while (b) {
-        uint64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static void scale_by(struct writing *w, int64_t value)
-{
-    uint64_t v = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
-
-    if (w->scale != 1 && v) {
-        w->scale = w->scale && v % w->scale == 0 ? w->scale : column_gcd(w->scale, v);
+    if (w->scale.by != 1) {
+        divisor_add(&w->scale, value);
+        divisor_add(&w->scale, c->last);
+        divisor_add(&w->scale, c->min);
+        divisor_add(&w->scale, c->max);
     }
 }
 
@@ -605,19 +596,13 @@ static bool is_regular(struct writing *w, const struct cell *c, uint32_t i, int6
     if (w->counter) {
         uint64_t k = column_growths(c, i);
 
-        scale_by(w, c->first);
-        scale_by(w, c->last);
-        scale_by(w, c->min);
-        scale_by(w, c->max);
+        scale_add(w, c->first, c);
         return c->last >= prev && c->min >= 0 && c->max >= c->min &&
                (k > 1 || (c->min == c->max && (!k || c->max == cell_growth(prev, c->last)))) &&
                c->max <= cell_growth(prev, c->last) &&
                (!k || (uint64_t)c->min <= (uint64_t)cell_growth(prev, c->last) / k);
     }
-    scale_by(w, c->last);
-    scale_by(w, c->min);
-    scale_by(w, c->max);
-    scale_by(w, c->sum);
+    scale_add(w, c->sum, c);
     return c->min > -GAUGE_SAFE && c->max < GAUGE_SAFE && c->last >= c->min && c->last <= c->max &&
            c->count < COUNT_SAFE;
 }
@@ -676,9 +661,9 @@ static void put_counter(struct writing *w, const struct cell *c, uint32_t i, int
         column_put(w, SEC_MAX, varint_zigzag(max));
         return;
     }
-    growth /= w->scale;
-    min /= w->scale;
-    max /= w->scale;
+    growth = divisor_unsigned(&w->scale, growth);
+    min = divisor_unsigned(&w->scale, min);
+    max = divisor_unsigned(&w->scale, max);
     column_put(w, SEC_LAST, growth);
     if (k > 1) {
         column_put(w, SEC_MIN, min);
@@ -689,9 +674,7 @@ static void put_counter(struct writing *w, const struct cell *c, uint32_t i, int
 
 static void put_gauge(struct writing *w, const struct cell *c, uint32_t i, int64_t prev)
 {
-    int64_t scale = (int64_t)w->scale, last = c->last / scale, min = c->min / scale;
-    int64_t max = c->max / scale, before = prev / scale;
-    int64_t lo = before < last ? before : last, hi = before < last ? last : before;
+    int64_t last, min, max, before, lo, hi;
     uint64_t rest, step;
 
     if (w->plain) {
@@ -701,16 +684,22 @@ static void put_gauge(struct writing *w, const struct cell *c, uint32_t i, int64
         put_signed(w, SEC_SUM, c->sum);
         return;
     }
+    last = divisor_signed(&w->scale, c->last);
+    before = divisor_signed(&w->scale, prev);
     if (i > 0) {
         put_signed(w, SEC_LAST, last - before);
     }
     if (c->count < 2) {
         return;
     }
+    min = divisor_signed(&w->scale, c->min);
+    max = divisor_signed(&w->scale, c->max);
+    lo = before < last ? before : last;
+    hi = before < last ? last : before;
     put_signed(w, SEC_MIN, lo - min);
     put_signed(w, SEC_MAX, max - hi);
     if (max > min) {
-        rest = (uint64_t)(c->sum / scale) - (uint64_t)min * c->count;
+        rest = (uint64_t)divisor_signed(&w->scale, c->sum) - (uint64_t)min * c->count;
         step = (uint64_t)(max - min);
         column_put(w, SEC_SUM, rest % step ? rest << 1 : rest / step << 1 | 1);
     }
@@ -721,7 +710,7 @@ static void put_cell(struct writing *w, const struct cell *c, uint32_t i, int64_
     bool bit = column_moved(w, c, i, prev);
 
     if (i == 0) {
-        put_signed(w, SEC_BASE, prev / (int64_t)w->scale);
+        put_signed(w, SEC_BASE, divisor_signed(&w->scale, prev));
     }
     put_bit(w, bit);
     if (bit && w->counter) {
@@ -767,7 +756,7 @@ static bool lay_out(struct writing *w, struct buf *scratch, size_t n)
 static void put_sections(struct buf *out, const struct writing *w)
 {
     buf_put_u8(out, w->plain ? COLUMN_PLAIN : 0);
-    buf_put_varint(out, w->scale);
+    buf_put_varint(out, w->scale.by);
     for (unsigned s = 0; s < SECTIONS - 1; s++) {
         buf_put_varint(out, (uint64_t)(w->end[s] - w->sec[s]));
     }
@@ -787,7 +776,9 @@ void tier_value_put_column(struct buf *out, struct buf *scratch, const struct ti
         return;
     }
     (void)each_cell(&w, t, metric, column_look);
-    w.scale = w.plain || !w.scale || w.scale > INT64_MAX ? 1 : w.scale;
+    if (w.plain || !w.scale.by || w.scale.by > INT64_MAX) {
+        w.scale = divisor_make(1);
+    }
     for (c = each_cell(&w, t, metric, put_cell); c < end; c++) {
         put_folded(&w, c);
     }

@@ -524,7 +524,7 @@ static enum err column_get_part(struct reading *r, const struct raw_part *part, 
     if (n_values / VALUES_PER_BYTE > cur_left(c)) {
         return ERR_CORRUPT;
     }
-    values = arena_array(r->memory, n_values, sizeof *values);
+    values = arena_array_unset(r->memory, n_values, sizeof *values);
     if (!values) {
         return arena_refused(r->memory, n_values * sizeof *values);
     }

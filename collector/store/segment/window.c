@@ -208,8 +208,8 @@ static struct ref *merge_lists(struct ref *from, struct ref *to, size_t *ends, s
 /* All runs of the part by instance, then time; their ticks are still those of their batches. */
 static enum err sort_runs(struct ref **out, struct arena *memory, const struct plan *p)
 {
-    struct ref *refs = arena_array(memory, p->n_runs, sizeof *refs);
-    struct ref *other = arena_array(memory, p->n_runs, sizeof *other);
+    struct ref *refs = arena_array_unset(memory, p->n_runs, sizeof *refs);
+    struct ref *other = arena_array_unset(memory, p->n_runs, sizeof *other);
     size_t *ends = arena_array(memory, p->n_batches, sizeof *ends);
     size_t n = 0, k = 0;
 
@@ -307,7 +307,7 @@ static enum err join_columns(struct batch *rows, struct arena *memory, const str
         for (const struct item *item = p->first; item; item = item->next) {
             from[batch++] = column_of(item->in->batch, each.id);
         }
-        values = arena_array(memory, n_values, sizeof *values);
+        values = arena_array_unset(memory, n_values, sizeof *values);
         if (!values) {
             return arena_refused(memory, n_values * sizeof *values);
         }
@@ -349,8 +349,8 @@ static enum err join_ticks(struct batch *rows, uint32_t **offsets, struct arena 
 
 static enum err make_part(struct window_part *out, struct arena *memory, const struct plan *p)
 {
-    struct batch_run *runs = arena_array(memory, p->n_runs, sizeof *runs);
-    struct piece *pieces = arena_array(memory, p->n_runs, sizeof *pieces);
+    struct batch_run *runs = arena_array_unset(memory, p->n_runs, sizeof *runs);
+    struct piece *pieces = arena_array_unset(memory, p->n_runs, sizeof *pieces);
     struct batch *rows = &out->rows;
     uint32_t *offsets = NULL;
     struct ref *refs = NULL;

@@ -1,5 +1,7 @@
 #include "tests/support/t.h"
 
+#include <string.h>
+
 #include "common/base/arena.h"
 #include "common/base/mem.h"
 
@@ -39,6 +41,26 @@ static void the_limit_holds_and_reset_gives_room_again(void **state)
     arena_fini(&a);
 }
 
+static void an_unset_array_keeps_the_limit_too(void **state)
+{
+    struct arena a;
+    unsigned char *p;
+
+    (void)state;
+    arena_init(&a, 256 << 10);
+    p = arena_array_unset(&a, 100, 10);
+    assert_non_null(p);
+    memset(p, 0xa5, 1000); /* what an array after a reset is made of */
+    arena_reset(&a);
+    p = arena_array(&a, 100, 10);
+    for (size_t i = 0; i < 1000; i++) {
+        assert_int_equal(p[i], 0);
+    }
+    assert_null(arena_array_unset(&a, SIZE_MAX / 16 + 2, 16));
+    assert_null(arena_array_unset(&a, 1, 256 << 10));
+    arena_fini(&a);
+}
+
 static void nothing_is_left_after_a_failed_allocation(void **state)
 {
     struct arena a;
@@ -58,6 +80,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_and_aligned),
         cmocka_unit_test(the_limit_holds_and_reset_gives_room_again),
+        cmocka_unit_test(an_unset_array_keeps_the_limit_too),
         cmocka_unit_test(nothing_is_left_after_a_failed_allocation),
     };
 

@@ -123,6 +123,41 @@ static void values_side_by_side_make_the_same_cell(void **state)
     }
 }
 
+/* Stamps of so few values that cells meet, overlap, lie apart, are out of order and empty. */
+static void a_list_joins_as_its_cells_do_one_by_one(void **state)
+{
+    uint64_t random = 1;
+
+    (void)state;
+    for (int round = 0; round < 20000; round++) {
+        bool counter = round & 1;
+        struct cell list[5], one_by_one = {0}, all = {0};
+
+        for (size_t i = 0; i < COUNT_OF(list); i++) {
+            int64_t x[6];
+
+            for (size_t k = 0; k < COUNT_OF(x); k++) {
+                random = random * 6364136223846793005u + 1442695040888963407u;
+                x[k] = (int64_t)(random >> 33) % 8;
+            }
+            list[i] = (struct cell){.count = (uint64_t)x[0] / 2};
+            if (list[i].count) {
+                list[i] = (struct cell){list[i].count,
+                                        (int64_t)i * 3 + x[1],
+                                        (int64_t)i * 3 + x[1] + x[2] / 2,
+                                        counter ? x[3] : 0,
+                                        x[4],
+                                        counter ? 0 : x[5] << 60,
+                                        x[3],
+                                        x[5]};
+            }
+            cell_join(&one_by_one, counter, &list[i]);
+        }
+        cell_join_list(&all, counter, list, COUNT_OF(list));
+        assert_same(&all, &one_by_one);
+    }
+}
+
 static void sums_stop_at_the_ends(void **state)
 {
     static const struct sample huge[] = {{1, INT64_MAX}, {2, INT64_MAX}, {3, INT64_MAX}};
@@ -152,6 +187,7 @@ int main(void)
         cmocka_unit_test(cells_that_share_a_sample_have_nothing_between_them),
         cmocka_unit_test(a_later_base_takes_the_place_of_an_older_one),
         cmocka_unit_test(values_side_by_side_make_the_same_cell),
+        cmocka_unit_test(a_list_joins_as_its_cells_do_one_by_one),
         cmocka_unit_test(sums_stop_at_the_ends),
         cmocka_unit_test(an_empty_cell_changes_nothing),
     };

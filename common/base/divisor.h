@@ -1,0 +1,62 @@
+/* A number to divide by, without dividing: what is a multiple of 2^shift × odd is shifted, then
+ * multiplied by the odd part's inverse modulo 2^64. For columns whose values have a common divisor.
+ * Plain data. Threads: any. */
+#ifndef PROCFLEET_COMMON_BASE_DIVISOR_H
+#define PROCFLEET_COMMON_BASE_DIVISOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct divisor {
+    uint64_t by;      /* 0: none yet, and nothing else holds */
+    uint64_t inverse; /* of the odd part */
+    uint64_t most;    /* v is a multiple of the odd part when v × inverse is at most this */
+    unsigned shift;
+};
+
+/* by: not 0. */
+static inline struct divisor divisor_make(uint64_t by)
+{
+    unsigned shift = (unsigned)__builtin_ctzll(by);
+    uint64_t odd = by >> shift, x = odd * 3 ^ 2; /* right in the lowest 5 bits */
+
+    for (unsigned bits = 5; bits < 64; bits *= 2) {
+        x *= 2 - odd * x;
+    }
+    return (struct divisor){by, x, UINT64_MAX / odd, shift};
+}
+
+static inline bool divisor_divides(const struct divisor *d, uint64_t v)
+{
+    return !(v & ((UINT64_C(1) << d->shift) - 1)) && v * d->inverse <= d->most;
+}
+
+/* v / by for its multiples. */
+static inline uint64_t divisor_unsigned(const struct divisor *d, uint64_t v)
+{
+    return (v >> d->shift) * d->inverse;
+}
+
+static inline int64_t divisor_signed(const struct divisor *d, int64_t v)
+{
+    return (int64_t)((uint64_t)(v >> d->shift) * d->inverse); /* the sign is shifted in */
+}
+
+/* The largest number that divides by what d does, and value. */
+static inline void divisor_add(struct divisor *d, int64_t value)
+{
+    uint64_t a = value < 0 ? 0 - (uint64_t)value : (uint64_t)value, b = d->by;
+
+    if (a == 0 || b == 1 || (b && divisor_divides(d, a))) {
+        return;
+    }
+    while (b) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    *d = divisor_make(a);
+}
+
+#endif
