@@ -893,27 +893,42 @@ static void see_group(struct aggregate *a, enum event_kind kind)
     a->groups_ever |= groups[kind];
 }
 
-struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
+/* both at once: the ledger is read on the way, too, and their difference must never fall */
+static inline struct instance *count_event(struct aggregate *a, struct instance *p)
 {
-    struct instance *p;
+    a->stats.events++;
+    a->stats.charged += p != NULL;
+    return p;
+}
 
+__attribute__((noinline)) static struct instance *other_event(struct aggregate *a,
+                                                              const struct event *ev)
+{
     if (ev->kind == EV_GROUPS) {
         aggregate_groups(a, ev->u.groups);
         return NULL;
-    }
-    if (!a->groups_told && !ev->early) {
-        see_group(a, ev->kind);
     }
     if (ev->early) {
         early_event(a, ev);
         return NULL;
     }
-    /* most of all events are switches, where they are recorded */
-    p = ev->kind == EV_CSWITCH ? sched_switch(a->sched, ev) : take_event(a, ev);
-    /* both at once: the ledger is read on the way, too, and their difference must never fall */
-    a->stats.events++;
-    a->stats.charged += p != NULL;
-    return p;
+    if (!a->groups_told) {
+        see_group(a, ev->kind);
+    }
+    return count_event(a, take_event(a, ev));
+}
+
+/* Most of all events are switches, where they are recorded: the way of the others, which needs many
+ * registers, is not laid around them. */
+struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
+{
+    if (ev->kind != EV_CSWITCH || ev->early) {
+        return other_event(a, ev);
+    }
+    if (!a->groups_told) {
+        see_group(a, EV_CSWITCH);
+    }
+    return count_event(a, sched_switch(a->sched, ev));
 }
 
 /* -- tables -- */
