@@ -9,17 +9,19 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
+#include "common/lab/ended.h"
 #include "common/lab/run_file.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 #include "common/text/humanize.h"
 #include "common/wire/wire_run.h"
 
-#define REPLY_MAX   (8u << 20)
-#define PUT_MAX     (48u << 10) /* a question has 64 KiB */
-#define LIST_LIMIT  50u
-#define PAGE        256u
-#define LABELS_TEXT 4096u
+#define REPLY_MAX    (8u << 20)
+#define PUT_MAX      (48u << 10) /* a question has 64 KiB */
+#define LIST_LIMIT   50u
+#define PAGE         256u
+#define LABELS_TEXT  4096u
+#define SHOW_CRASHES 5u
 
 /* -- calls -- */
 
@@ -489,6 +491,37 @@ static void show_head(struct table *t, const struct show *s)
     buf_fini(&b);
 }
 
+/* "crashed: render.exe 4120 on lab-7, ACCESS_VIOLATION 0xc0000005, …" */
+static void show_crashes(struct table *t, const struct show *s)
+{
+    struct buf b;
+    size_t n = 0;
+
+    buf_init(&b, 8192);
+    for (size_t i = 0; i < s->f->n_crashes; i++) {
+        const struct run_life *l = &s->f->crashes[i];
+        const struct proc_info info = ended_life(l);
+        const struct str host = s->f->hosts[l->host].name;
+        char text[ENDED_TEXT];
+
+        if (s->tree && !(l->flags & RUN_LIFE_IN_TREE)) {
+            continue;
+        }
+        if (n++ < SHOW_CRASHES) {
+            buf_printf(&b, "%s%.*s %" PRIu32 " on %.*s: %s",
+                       n > 1 ? "; " : "crashed: ", (int)l->name.n, l->name.p, l->pid, (int)host.n,
+                       host.p, ended_text(text, &info));
+        }
+    }
+    if (n > SHOW_CRASHES) {
+        buf_printf(&b, "; and %zu more", n - SHOW_CRASHES);
+    }
+    if (n) {
+        table_note(t, str_make(buf_cstr(&b)));
+    }
+    buf_fini(&b);
+}
+
 static void show_losses(struct table *t, const struct run_file *f)
 {
     for (size_t i = 0; i < f->n_hosts; i++) {
@@ -540,6 +573,7 @@ static int show_print(struct cli *c, const struct run_file *f)
     e = e ? e : show_row(t, &s.all, str_make("(all)"));
     if (!e) {
         show_head(t, &s);
+        show_crashes(t, &s);
         show_losses(t, f);
     }
     table_end(t);
@@ -560,7 +594,8 @@ int run_show_body(struct cli *c)
     }
     buf_init(&bytes, RUN_FILE_MAX);
     code = file_fetch(c, name, &bytes);
-    if (code == CLI_OK && run_file_decode(&f, bytes.p, bytes.n, RUN_FILE_TABLE, &why) != ERR_OK) {
+    if (code == CLI_OK &&
+        run_file_decode(&f, bytes.p, bytes.n, RUN_FILE_TABLE | RUN_FILE_CRASHES, &why) != ERR_OK) {
         code = cli_fail(c, CLI_FAILED, "the run's file: %s", why.text);
     }
     code = code == CLI_OK ? show_print(c, f) : code;

@@ -25,6 +25,7 @@
 #include "common/base/map.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
+#include "common/lab/ended.h"
 #include "common/os/os.h"
 #include "common/wire/wire_series.h"
 
@@ -516,6 +517,7 @@ static enum err life_make(struct extract *x, const struct uuid *boot, const stru
     bool ended = (info->have & INFO_EXITED) && (info->have & INFO_EXIT_TIME) &&
                  info->exit_ns < x->at.until_ns;
     const struct proc_id parent_id = {info->parent_pid, info->parent_start};
+    const uint32_t signalled = info->have & INFO_SIGNALLED ? 128 : 0;
     struct proc_info parent;
     enum err e;
 
@@ -523,11 +525,12 @@ static enum err life_make(struct extract *x, const struct uuid *boot, const stru
         .host = (uint32_t)(x->host - x->f->hosts),
         .pid = info->id.pid,
         .parent_pid = (info->have & INFO_PARENT) ? info->parent_pid : 0,
-        .exit_code = ended && (info->have & INFO_EXIT_CODE) ? info->exit_code : 0,
+        .exit_code = ended && (info->have & INFO_EXIT_CODE) ? info->exit_code - signalled : 0,
         .flags = (x->rows[inst->row].in_tree ? RUN_LIFE_IN_TREE : 0u) |
                  (ended ? RUN_LIFE_ENDED : 0u) |
                  (ended && (info->have & INFO_EXIT_INFERRED) ? RUN_LIFE_END_INFERRED : 0u) |
-                 (ended && (info->have & INFO_EXIT_CODE) ? RUN_LIFE_EXIT_KNOWN : 0u),
+                 (ended && (info->have & INFO_EXIT_CODE) ? RUN_LIFE_EXIT_KNOWN : 0u) |
+                 (ended && (info->have & INFO_SIGNALLED) ? RUN_LIFE_SIGNALLED : 0u),
         .start = info->id.start,
         .begin_ns = (info->have & INFO_CREATE_TIME) ? info->create_ns : x->at.since_ns,
         .end_ns = ended ? info->exit_ns : x->at.until_ns,
@@ -566,11 +569,11 @@ static enum err life_keep(struct extract *x, const struct run_life *life, bool c
     return e;
 }
 
-/* An exception that nothing handled; Ctrl-C is none. */
 static bool info_crashed(const struct proc_info *info)
 {
-    return (info->have & INFO_EXIT_CODE) && info->exit_code >= 0xC0000000u &&
-           info->exit_code != 0xC000013Au;
+    enum ended how;
+
+    return ended_how(info, &how) && how == ENDED_CRASH;
 }
 
 static bool in_tree(const struct extract *x, const struct uuid *boot, struct proc_id id)

@@ -122,6 +122,16 @@ bool ended_how(const struct proc_info *info, enum ended *out)
     return info->have & INFO_EXIT_CODE;
 }
 
+struct proc_info ended_life(const struct run_life *l)
+{
+    bool signalled = l->flags & RUN_LIFE_SIGNALLED;
+
+    return (struct proc_info){.have = (l->flags & RUN_LIFE_ENDED ? INFO_EXITED : 0u) |
+                                      (l->flags & RUN_LIFE_EXIT_KNOWN ? INFO_EXIT_CODE : 0u) |
+                                      (signalled ? INFO_SIGNALLED : 0u),
+                              .exit_code = l->exit_code + (signalled ? 128 : 0)};
+}
+
 const char *ended_name(uint32_t code, bool signalled)
 {
     if (signalled) {

@@ -5,6 +5,7 @@
 #ifndef PROCFLEET_COMMON_LAB_ENDED_H
 #define PROCFLEET_COMMON_LAB_ENDED_H
 
+#include "common/lab/run_file.h"
 #include "common/model/model.h"
 
 enum ended {
@@ -22,6 +23,9 @@ enum ended ended_by_code(uint32_t code, bool signalled);
 
 /* False: it ended, and nobody knows how. */
 bool ended_how(const struct proc_info *info, enum ended *out);
+
+/* What ended_how and ended_text ask of a process, of one in a run's file. */
+struct proc_info ended_life(const struct run_life *l);
 
 /* "SIGSEGV", "ACCESS_VIOLATION"; NULL: no name is known. */
 const char *ended_name(uint32_t code, bool signalled);

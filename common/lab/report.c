@@ -10,6 +10,7 @@
 #include "common/base/plural.h"
 #include "common/lab/compare.h"
 #include "common/lab/compare_print.h"
+#include "common/lab/ended.h"
 #include "common/lab/host_class.h"
 #include "common/lab/report_svg.h"
 #include "common/text/humanize.h"
@@ -556,14 +557,15 @@ static void put_losses(struct page *p, const struct run_file *f)
 
 static void put_ended(struct page *p, const struct run_life *l)
 {
-    if (l->flags & RUN_LIFE_SIGNALLED) {
-        buf_printf(p->out, "signal %" PRIu32, l->exit_code);
-    } else if (!(l->flags & RUN_LIFE_ENDED)) {
+    const struct proc_info info = ended_life(l);
+    char text[ENDED_TEXT];
+
+    if (!(l->flags & RUN_LIFE_ENDED)) {
         put(p, "lives on");
     } else if (!(l->flags & RUN_LIFE_EXIT_KNOWN)) {
         put(p, "unknown");
     } else {
-        buf_printf(p->out, l->exit_code > 255 ? "0x%08" PRIx32 : "exit %" PRIu32, l->exit_code);
+        put(p, ended_text(text, &info));
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/base/utf8.h"
 #include "common/lab/compare_print.h"
+#include "common/lab/ended.h"
 #include "common/text/humanize.h"
 
 #define WIDTH     900
@@ -286,9 +287,11 @@ bool report_svg_series(struct buf *out, const struct run_series *s, unsigned met
 
 static const char *life_class(const struct run_life *l)
 {
+    const struct proc_info info = ended_life(l);
     bool failed = (l->flags & RUN_LIFE_EXIT_KNOWN) && l->exit_code;
+    enum ended how;
 
-    return (l->flags & RUN_LIFE_SIGNALLED) ? "crash" : failed ? "failed" : "life";
+    return ended_how(&info, &how) && how == ENDED_CRASH ? "crash" : failed ? "failed" : "life";
 }
 
 static void life_bar(struct buf *out, const struct run_life *l, double x, double width, size_t lane)

@@ -68,6 +68,12 @@ def exact(fleet):
     code, _, err = run(fleet, "exec", "nothing", "--", "/nonexistent/program", expect=127)
     ensure("what could not be started is named", "/nonexistent/program" in err, err)
     check("a run that failed says so", ready(fleet, "failed", "failed")["exit_code"], 7)
+    ready(fleet, "killed", "failed")
+    if privileged():
+        _, shown, _ = fleet.cli("run", "show", "killed", "--format", "table")
+        ensure("run show names the crash", "; one process tree\ncrashed: " in shown and ": SIGSEGV\n" in shown, shown)
+        check("a run bounds crashes", [[r["ended_by"] for r in fleet.ask("crashes", "--run", name, expect=None)]
+                                       for name in ("killed", "failed")], [["SIGSEGV"], []])
 
 
 def passed_on(fleet):

@@ -26,7 +26,7 @@ struct load {
 static const struct load loads[] = {
     {10, 1, "make", "u", 5, 30, true, true, 0, 3, 100},
     {11, 10, "cc1", "u", 6, 10, true, true, 0, 1000, 5000},
-    {12, 10, "cc1", "u", 10, 10, true, true, 1, 900, 7000},
+    {12, 10, "cc1", "u", 10, 10, true, true, 139, 900, 7000},
     {13, 11, "as", "u", 7, 3, true, true, 0, 50, 300},
     {20, 1, "sh", "u", 0, TICKS, false, false, 0, 7, 50},
     {21, 20, "cc1", "v", 12, 20, true, true, 0xC0000005u, 400, 2500},
@@ -36,7 +36,8 @@ static void load_put(struct lab *l, const struct load *p, int64_t *values)
 {
     struct proc_info info = {.id = {p->pid, p->pid},
                              .have = INFO_PARENT | INFO_CREATE_TIME |
-                                     (p->ends ? INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE : 0),
+                                     (p->ends ? INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE : 0) |
+                                     (p->exit_code == 139 ? INFO_SIGNALLED : 0),
                              .parent_pid = p->parent,
                              .parent_start = p->parent == 1 ? 0 : p->parent,
                              .create_ns = LAB_NS(100 + (p->fresh ? (double)p->first - 0.5 : -50)),
@@ -321,11 +322,15 @@ static void lives_crashes_and_coverage_are_there(void **state)
     assert_false(f->hosts[0].absent);
     assert_int_equal(f->hosts[0].cpu_origin, CPU_ORIGIN_TIMES);
     assert_int_equal(f->n_lives, COUNT_OF(loads));
-    assert_int_equal(f->n_crashes, 1);
-    assert_int_equal(f->crashes[0].pid, 21);
-    assert_true(str_eq(f->crashes[0].parent_name, str_make("sh")));
+    assert_int_equal(f->n_crashes, 2);
+    assert_int_equal(f->crashes[0].pid, 12); /* SIGSEGV */
+    assert_true(f->crashes[0].flags & RUN_LIFE_SIGNALLED);
+    assert_int_equal(f->crashes[0].exit_code, 11);
+    assert_int_equal(f->crashes[1].pid, 21);
+    assert_true(str_eq(f->crashes[1].parent_name, str_make("sh")));
     assert_int_equal(f->lives[0].pid, 21); /* crashed ones come first */
-    assert_int_equal(f->lives[1].pid, 20); /* then the longest */
+    assert_int_equal(f->lives[1].pid, 12);
+    assert_int_equal(f->lives[2].pid, 20); /* then the longest */
     assert_true(f->series.n_groups > 0);
     buf_init(&b, RUN_FILE_MAX);
     assert_ok(run_file_encode(&b, f));

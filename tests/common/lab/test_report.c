@@ -91,7 +91,14 @@ static void names_of_strangers_stay_text(void **state)
     assert_true(count(&b, "&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;\\x1b[2J\\u202e") >
                 15);
     assert_false(hostile_shown((const char *)b.p, b.n, count(&b, "\n")));
-    assert_int_equal(count(&b, "0xc0000005"), 2);
+    assert_int_equal(count(&b, "ACCESS_VIOLATION 0xc0000005"), 2);
+    assert_int_equal(count(&b, "<rect class=\"crash\""), 1);
+    buf_fini(&b);
+    life.flags |= RUN_LIFE_SIGNALLED;
+    life.exit_code = 15; /* no fault of its own */
+    write_report(&b, &r);
+    assert_int_equal(count(&b, ">SIGTERM<"), 2);
+    assert_int_equal(count(&b, "<rect class=\"failed\""), 1);
     buf_fini(&b);
     compare_free(c);
 }
