@@ -25,9 +25,10 @@ static const struct opt issue_opts[] = {
     {"host", 0, "UUID", "agent: the host's identity; default a new random one", false},
     {"life", 'l', "SPAN", "how long it is valid, 1d to 3650d; default 365d", false},
     {"dir", 'd', "DIR", COLLECTOR_CMD_PKI_DIRECT, false},
-    {"out", 'o', "DIR", "where NAME.pem, NAME.key and a copy of ca.pem go; default .", false},
+    {"output", 'o', "DIR", "where NAME.pem, NAME.key and a copy of ca.pem go; default .", false},
     OPT_FORMER("name", 'n', "NAME", false),
     OPT_FORMER("days", 0, "N", false),
+    OPT_FORMER("out", 0, "DIR", false),
 };
 
 const struct opt_command cmd_pki_issue_options = {
@@ -38,10 +39,15 @@ const struct opt_command cmd_pki_issue_options = {
     .n_opts = sizeof issue_opts / sizeof *issue_opts,
     .examples = "  procfleet-collector pki issue --role collector --name collector --dns "
                 "collector.example\n"
-                "  procfleet-collector pki issue --role agent --name web-01 --out web-01\n"
+                "  procfleet-collector pki issue --role agent --name web-01 --output web-01\n"
                 "  procfleet-collector pki issue --role query --name alice --scope 'web-*'\n"
                 "  procfleet-collector pki issue --role query,mark --name ci --scope 'lab-*'\n",
 };
+
+static const char *issue_output(const struct opt_args *a)
+{
+    return collector_cmd_value_or(a, "output", collector_cmd_value_or(a, "out", "."));
+}
 
 static enum err read_life(int64_t *life_ns, const struct opt_args *a, struct errmsg *why)
 {
@@ -144,8 +150,8 @@ static enum err copy_authority(const char *dir, const char *to, struct errmsg *w
     if (!e && os_exists(to)) {
         e = os_read_file(&old, &old_n, to, CA_PEM_MAX);
         if (!e && (old_n != n || memcmp(old, pem, n) != 0)) {
-            e = errmsg_set(why, ERR_EXISTS, "%s belongs to another authority; choose another --out",
-                           to);
+            e = errmsg_set(why, ERR_EXISTS,
+                           "%s belongs to another authority; choose another --output", to);
         }
     } else if (!e) {
         e = os_write_file(to, pem, n, false);
@@ -178,7 +184,7 @@ static enum err issue_into(const struct places *p, const struct opt_args *a,
                            const struct pki_issue *what, struct errmsg *why)
 {
     const char *dir = collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR);
-    const char *out = collector_cmd_value_or(a, "out", ".");
+    const char *out = issue_output(a);
     char *ca = os_path_join(dir, "ca.pem");
     enum err e = ca ? ERR_OK : ERR_NOMEM;
 
@@ -187,7 +193,7 @@ static enum err issue_into(const struct places *p, const struct opt_args *a,
         if (e) {
             errmsg_set(why, e,
                        "cannot create the directory %s: %s; name one that this user may make with "
-                       "--out",
+                       "--output",
                        out, err_text(e));
         } else {
             e = copy_authority(dir, p->ca, why);
@@ -211,7 +217,7 @@ static int run_issue(const struct opt_args *a)
                        pki_name_wrong(what.name, true));
     }
     if (!e) {
-        e = places_init(&p, collector_cmd_value_or(a, "out", "."), what.name);
+        e = places_init(&p, issue_output(a), what.name);
     }
     if (!e) {
         e = collector_cmd_pki_book(&to.book, a, &why);

@@ -31,7 +31,8 @@
 #define BOOK_HELP                                                                          \
     "run doctor as the collector's user or as root; chmod 600 the book; a damaged one is " \
     "brought back from a backup"
-#define ISSUE_HELP "issue one: procfleet-collector pki issue --role collector --name NAME --out DIR"
+#define ISSUE_HELP \
+    "issue one: procfleet-collector pki issue --role collector --name NAME --output DIR"
 
 #define REPLY_MAX       (4u << 20)
 #define PAGES_MAX       1000

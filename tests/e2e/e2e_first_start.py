@@ -66,7 +66,7 @@ with Fleet() as fleet:
     people = fleet.path("people")
     os.mkdir(people, 0o700)
     said = run("procfleet-collector", "pki", "issue", "--dir", pki, "--role", "query", "--name", "alice", "--out", "alice", expect=1, cwd=fleet.dir)
-    ensure("where that user may not write, --out is what helps", "--out" in said, said)
+    ensure("where that user may not write, --output is what helps", "--output" in said, said)
     run("procfleet-collector", "pki", "issue", "--dir", pki, "--role", "query", "--name", "alice", "--out", "alice", root=True, cwd=people)
     check("root's use of the book leaves it to its user", owners(state), {USER.pw_uid})
 
