@@ -24,8 +24,9 @@
 #define AGAIN_NS     (600 * CLK_S)
 #define POLL_NS      CLK_S
 #define TICK_WAIT_NS (5 * CLK_S)
-#define SLOW_NS      (5 * CLK_S) /* ttl, hosts that come later, retention */
-#define AT_ONCE      256u        /* runs of one look */
+#define SLOW_NS      (5 * CLK_S)  /* ttl, hosts that come later, retention */
+#define REST_NS      (15 * CLK_S) /* after a file could not be made: a disk is full, say */
+#define AT_ONCE      256u         /* runs of one look */
 #define WINDOWS_MAX  (1u << 18)
 #define MEMORY_MAX   ((size_t)64 << 20)
 #define RECENT       256u
@@ -48,7 +49,7 @@ struct lab_keeper {
     size_t n_windows, cap_windows;
     struct keeper_window *windows; /* by host */
     /* of the thread alone */
-    int64_t slow_ns;
+    int64_t slow_ns, rest_ns; /* nothing before, monotonic */
     size_t n_recent;
     struct {
         uint64_t run;
@@ -431,9 +432,43 @@ static void run_close(struct lab_keeper *k, uint64_t number, bool again)
     }
     if (e && e != ERR_NOTFOUND && !deadline_passed(&k->deadline)) {
         keeper_trouble("run_not_filed", number, e, &why);
+        k->rest_ns = os_mono_ns() + REST_NS;
     }
     store_view_close(view);
     arena_fini(&memory);
+}
+
+/* Whether samples that its file was made of are gone already: made again it would have less. Of a
+ * run longer than they are kept they were gone the first time, too. */
+static bool run_is_past(const struct lab_keeper *k, const struct wire_run *run)
+{
+    int64_t oldest_ns = clk_sub(os_utc_ns(), k->conf.samples_age_ns);
+
+    return run->ended_ns < oldest_ns ||
+           (run->began_ns < oldest_ns && run->ended_ns - run->began_ns < k->conf.samples_age_ns);
+}
+
+static void run_make_again(struct lab_keeper *k, uint64_t number)
+{
+    struct arena memory;
+    struct wire_run run;
+    bool past = false;
+
+    arena_init(&memory, MEMORY_MAX);
+    if (runs_read(k->conf.db, number, &memory, &run) == ERR_OK) {
+        past = run_is_past(k, &run);
+    }
+    if (past) { /* the row as it was, no longer stale */
+        enum err e = runs_filed(k->conf.db, &run, run.n_notes == 0);
+
+        if (e) {
+            keeper_trouble("run_late_data", number, e, NULL);
+        }
+    }
+    arena_fini(&memory);
+    if (!past) {
+        run_close(k, number, true);
+    }
 }
 
 static void look_closing(struct lab_keeper *k)
@@ -441,6 +476,9 @@ static void look_closing(struct lab_keeper *k)
     uint64_t numbers[AT_ONCE], late;
     size_t n = 0;
 
+    if (os_mono_ns() < k->rest_ns) {
+        return;
+    }
     if (runs_list(k->conf.db, RUNS_CLOSING, 0, numbers, AT_ONCE, &n) == ERR_OK) {
         for (size_t i = 0; i < n && !deadline_passed(&k->deadline); i++) {
             run_close(k, numbers[i], false);
@@ -458,14 +496,14 @@ static void look_closing(struct lab_keeper *k)
     }
     for (size_t i = 0; i < n && !deadline_passed(&k->deadline); i++) {
         if (!recent_has(k, numbers[i])) {
-            run_close(k, numbers[i], true);
+            run_make_again(k, numbers[i]);
         }
     }
 }
 
 /* -- what is done now and then -- */
 
-/* Hosts that fit an open run's patterns and were not there at its begin. */
+/* Hosts that fit an open run's patterns and its owner's scope and were not there at its begin. */
 static void open_hosts_add(struct lab_keeper *k, const struct store_view *view,
                            const struct wire_run *run)
 {
@@ -479,6 +517,7 @@ static void open_hosts_add(struct lab_keeper *k, const struct store_view *view,
         for (size_t n = 0; fits && n < run->n_hosts && !there; n++) {
             there = memcmp(run->hosts[n].id.b, h->id.b, sizeof h->id.b) == 0;
         }
+        fits = fits && (!run->scope.n || glob_match(run->scope, str_make(h->name)));
         if (fits && !there && h->last_ns >= run->began_ns) {
             enum err e = runs_host_add(k->conf.db, run->number, &h->id, str_make(h->name));
 

@@ -662,7 +662,12 @@ static enum err import(struct call *c, const uint8_t *bytes, size_t n, struct st
         row.file_bytes = n;
         e = runs_import(c->s->db, &row, &c->memory, out, &c->why);
     }
-    e = e ? e : lab_keeper_write(c->s->keeper, &row.id, bytes, n);
+    if (!e) {
+        e = lab_keeper_write(c->s->keeper, &row.id, bytes, n);
+        if (e) { /* a row without its file is of no use */
+            err_ignore(runs_drop(c->s->db, out->number));
+        }
+    }
     run_file_free(f);
     return e;
 }

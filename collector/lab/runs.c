@@ -77,15 +77,14 @@ static const char sql_put[] =
     " boot, root_pid, root_start, flags, error_ns, closed_ns, revision, file_bytes, coverage,"
     " class, hosts_in) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, 0,"
     " ?16, ?17, ?18, ?19, ?20)";
-static const char sql_put_label[] = "INSERT INTO run_label(run, key, value) VALUES(?1, ?2, ?3)";
+static const char sql_put_label[] =
+    "INSERT OR REPLACE INTO run_label(run, key, value) VALUES(?1, ?2, ?3)";
 static const char sql_put_asked[] = "INSERT OR IGNORE INTO run_asked(run, pattern) VALUES(?1, ?2)";
 static const char sql_put_host[] =
     "INSERT OR IGNORE INTO run_host(run, host, name, flags) VALUES(?1, ?2, ?3, ?4)";
 static const char sql_end[] =
     "UPDATE run SET state = 1, ended_ns = max(?2, began_ns), exit_code = ?3, closed_ns = ?4,"
     " flags = flags | ?5, error_ns = max(error_ns, ?6) WHERE n = ?1 AND state = 0";
-static const char sql_end_label[] =
-    "INSERT OR REPLACE INTO run_label(run, key, value) VALUES(?1, ?2, ?3)";
 static const char sql_count_open[] = "SELECT count(*) FROM run WHERE state = 0";
 static const char sql_expire[] =
     "UPDATE run SET state = 1, ended_ns = began_ns + ttl_ns, closed_ns = ?1, flags = flags | 2"
@@ -164,6 +163,7 @@ static enum err row_take(sqlite3_stmt *st, struct arena *memory, struct wire_run
         .number = (uint64_t)sqlite3_column_int64(st, C_NUMBER),
         .name = column_text(st, C_NAME, memory),
         .owner = column_text(st, C_OWNER, memory),
+        .scope = column_text(st, C_SCOPE, memory),
         .classes = column_text(st, C_CLASS, memory),
         .state = (uint8_t)sqlite3_column_int(st, C_STATE),
         .began_ns = sqlite3_column_int64(st, C_BEGAN),
@@ -181,7 +181,7 @@ static enum err row_take(sqlite3_stmt *st, struct arena *memory, struct wire_run
         .hosts_in = (uint32_t)sqlite3_column_int64(st, C_HOSTS_IN),
         .hosts_asked = (uint32_t)sqlite3_column_int64(st, C_HOSTS),
     };
-    if (!out->name.p || !out->owner.p || !out->classes.p || !note) {
+    if (!out->name.p || !out->owner.p || !out->scope.p || !out->classes.p || !note) {
         return ERR_FULL;
     }
     if (out->state >= WIRE_RUN_STATES) {
@@ -352,11 +352,11 @@ static enum err mark_check(const struct runs_who *who, const struct wire_run_mar
     return ERR_OK;
 }
 
-static enum err label_put(struct lab_db *l, struct db *d, const char *sql, uint64_t number,
+static enum err label_put(struct lab_db *l, struct db *d, uint64_t number,
                           const struct wire_label *x)
 {
     sqlite3_stmt *st;
-    enum err e = runs_statement(l, &st, sql, number);
+    enum err e = runs_statement(l, &st, sql_put_label, number);
 
     if (e) {
         return e;
@@ -445,7 +445,7 @@ static enum err run_put(struct lab_db *l, struct db *d, struct wire_run *run, co
     e = db_change(d, st);
     run->number = (uint64_t)sqlite3_last_insert_rowid(d->sqlite);
     for (size_t i = 0; !e && i < run->n_labels; i++) {
-        e = label_put(l, d, sql_put_label, run->number, &run->labels[i]);
+        e = label_put(l, d, run->number, &run->labels[i]);
     }
     for (size_t i = 0; !e && i < run->n_asked; i++) {
         e = asked_put(l, d, run->number, run->asked[i]);
@@ -511,6 +511,9 @@ enum err runs_begin(struct lab_db *l, const struct runs_who *who, const struct r
     if (!e && !wire_run_name_ok(mark->m->name)) {
         e = errmsg_set(why, ERR_INVALID, "a name is 1 to 64 letters, digits, '.', '_' and '-'");
     }
+    if (!e && mark->m->id.b[6] >> 4 == 8) { /* nobody takes another's in advance */
+        e = errmsg_set(why, ERR_INVALID, "an id of version 8 is that of a key");
+    }
     e = e ? e : lab_db_begin(l, &d, LAB_DB_WRITE);
     if (e) {
         return e;
@@ -567,7 +570,7 @@ static enum err end_write(struct lab_db *l, struct db *d, const struct runs_mark
     db_bind_number(st, 6, mark->error_ns);
     e = db_change(d, st);
     for (size_t i = 0; !e && i < m->n_labels; i++) {
-        e = label_put(l, d, sql_end_label, number, &m->labels[i]);
+        e = label_put(l, d, number, &m->labels[i]);
     }
     return e;
 }
@@ -899,21 +902,21 @@ enum err runs_host_add(struct lab_db *l, uint64_t number, const struct uuid *hos
     return e ? e : lab_db_end(l, host_put(l, d, number, &h));
 }
 
-static enum err number_change(struct lab_db *l, const char *sql, uint64_t number)
+static enum err row_change(struct lab_db *l, struct db *d, const char *sql, uint64_t number)
 {
     sqlite3_stmt *st;
+    enum err e = runs_statement(l, &st, sql, number);
+
+    e = e ? e : db_change(d, st);
+    return !e && sql == sql_drop ? orphans_drop(l, d) : e;
+}
+
+static enum err number_change(struct lab_db *l, const char *sql, uint64_t number)
+{
     struct db *d;
     enum err e = lab_db_begin(l, &d, LAB_DB_WRITE);
 
-    if (e) {
-        return e;
-    }
-    e = runs_statement(l, &st, sql, number);
-    e = e ? e : db_change(d, st);
-    if (!e && sql == sql_drop) {
-        e = orphans_drop(l, d);
-    }
-    return lab_db_end(l, e);
+    return e ? e : lab_db_end(l, row_change(l, d, sql, number));
 }
 
 enum err runs_stale(struct lab_db *l, uint64_t number)
@@ -949,15 +952,6 @@ enum err runs_filed(struct lab_db *l, const struct wire_run *run, bool root_foun
     return lab_db_end(l, e);
 }
 
-static enum err row_drop(struct lab_db *l, struct db *d, uint64_t number)
-{
-    sqlite3_stmt *st;
-    enum err e = runs_statement(l, &st, sql_drop, number);
-
-    e = e ? e : db_change(d, st);
-    return e ? e : orphans_drop(l, d);
-}
-
 enum err runs_import(struct lab_db *l, const struct wire_run *run, struct arena *memory,
                      struct wire_run *out, struct errmsg *why)
 {
@@ -972,7 +966,7 @@ enum err runs_import(struct lab_db *l, const struct wire_run *run, struct arena 
     e = run_by_id(l, d, &run->id, memory, out);
     if (!e) {
         e = out->state == WIRE_RUN_IMPORTED
-                ? row_drop(l, d, out->number)
+                ? row_change(l, d, sql_drop, out->number)
                 : errmsg_set(why, ERR_EXISTS, "the collector has this run itself");
     } else if (e == ERR_NOTFOUND) {
         e = ERR_OK;

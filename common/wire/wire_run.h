@@ -69,6 +69,7 @@ struct wire_run {
     struct uuid id, parent, boot;
     uint64_t number;
     struct str name, owner;
+    struct str scope;           /* of who began it: a glob, "" = every host; not sent */
     uint8_t state;              /* enum wire_run_state */
     int64_t began_ns, ended_ns; /* collector's clock; ended 0: open */
     int64_t ttl_ns, error_ns;
