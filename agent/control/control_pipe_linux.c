@@ -153,7 +153,8 @@ void control_pipe_serve(struct control_pipe *p,
             return;
         }
         fd = accept4(p->listen, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
+        if (fd < 0) { /* none are left, say: it stays readable */
+            (void)poll(&both[1], 1, 100);
             continue;
         }
         buf_init(&out, CONTROL_LINE);
@@ -214,10 +215,13 @@ enum err control_pipe_ask(const char *dir, const char *line, size_t n, struct bu
     }
     return !e ? ERR_OK
               : errmsg_set(why, e,
-                           e == ERR_NOTFOUND ? "no agent listens at %s: is it running, and with "
-                                               "this state_dir?"
-                           : e == ERR_CLOSED ? "the agent at %s does not take this account's "
-                                               "wishes: ask as root, or as its own user"
-                                             : "%s cannot be asked",
+                           e == ERR_NOTFOUND  ? "no agent listens at %s: is it running, and with "
+                                                "this state_dir?"
+                           : e == ERR_CLOSED  ? "the agent at %s does not take this account's "
+                                                "wishes: ask as root, or as its own user"
+                           : e == ERR_ACCESS  ? "%s is closed to this account: ask as root, or as "
+                                                "the agent's own user"
+                           : e == ERR_TIMEOUT ? "the agent at %s did not answer in time"
+                                              : "%s cannot be asked",
                            to.sun_path);
 }

@@ -15,7 +15,8 @@
 #include "common/base/vec.h"
 #include "common/os/os.h"
 
-#define EVENT_BYTES 64u /* of an event beside its values, for host_bytes */
+#define EVENT_BYTES 64u          /* of an event beside its values, for host_bytes */
+#define BACK_NS     (10 * CLK_S) /* CPUs write out of order; more is another clock */
 
 /* So many things a second, and a number of them at once. Amounts are thousand-millionths, so that
  * what a nanosecond gives is whole. */
@@ -45,10 +46,11 @@ struct forward {
     struct provider *last;       /* whom forward_takes found */
     struct bucket events, bytes; /* of the host */
 
-    struct value_sink to; /* the writer's */
-    struct str name;      /* of the field outermost, and innermost that has one */
-    bool drop;            /* the group that is open is left out */
+    struct value_sink to;                  /* the writer's */
+    struct str groups[EVENT_VALUES_DEPTH]; /* names of those that are open, outermost first */
+    bool drop;                             /* the group that is open is left out */
     unsigned depth, dropped_at;
+    bool named; /* the value before was a secret's name: this one may be the secret */
     bool redacted;
     struct event_values values;
     struct event_type type;
@@ -201,15 +203,19 @@ static bool bucket_has(struct bucket *b, uint64_t amount, uint64_t rate, uint64_
                        int64_t now_ns)
 {
     int64_t full = (int64_t)most * CLK_S;
+    int64_t since_ns = clk_sub(now_ns, b->filled_ns);
 
-    if (!b->begun || now_ns < b->filled_ns || now_ns - b->filled_ns >= full / (int64_t)rate + 1) {
-        b->have = b->begun && now_ns < b->filled_ns ? b->have : full;
+    if (!b->begun || since_ns > full / (int64_t)rate) {
+        b->have = full;
         b->begun = true;
-    } else {
-        b->have += (now_ns - b->filled_ns) * (int64_t)rate;
+        b->filled_ns = now_ns;
+    } else if (since_ns > 0) {
+        b->have += since_ns * (int64_t)rate;
         b->have = b->have < full ? b->have : full;
+        b->filled_ns = now_ns;
+    } else if (since_ns < -BACK_NS) { /* a moment that was counted gives nothing again */
+        b->filled_ns = now_ns;
     }
-    b->filled_ns = now_ns;
     return b->have >= (int64_t)amount * CLK_S;
 }
 
@@ -260,18 +266,42 @@ static bool field_dropped(const struct forward *f, struct str name)
     return false;
 }
 
-/* Elements of arrays have the name of the array. */
+/* Elements have the name of what they are in, and so have elements of elements. */
 static struct str name_for(const struct forward *f, struct str name)
 {
-    return name.n ? name : f->name;
+    for (unsigned i = f->depth; !name.n && i > 0; i--) {
+        name = i <= EVENT_VALUES_DEPTH ? f->groups[i - 1] : name;
+    }
+    return name;
+}
+
+/* A group that is called a secret has no value that may leave, whatever that is called. */
+static bool group_hides(const struct forward *f, unsigned kind)
+{
+    bool hides = false;
+
+    for (unsigned i = 0; i < f->depth && i < EVENT_VALUES_DEPTH && !hides; i++) {
+        hides = f->groups[i].n && privacy_hides(f->conf.privacy, f->groups[i], kind);
+    }
+    return hides;
+}
+
+/* Lists of words and of names with values: "--password", "x" and Name="password", Value="x". */
+static bool follows_name(struct forward *f, const struct value *v)
+{
+    bool word = f->depth && !v->name.n, was = f->named;
+
+    f->named = v->kind == VALUE_TEXT && (word || privacy_field_names(v->name)) &&
+               privacy_is_name(f->conf.privacy, v->v.text);
+    return was && (word || privacy_field_is_value(v->name));
 }
 
 static void take_value(void *ctx, const struct value *v)
 {
     static const struct str hidden = {"***", 3};
     struct forward *f = ctx;
-    struct str name = name_for(f, v->name);
     struct value shown = *v;
+    bool follows;
 
     if (f->drop) {
         return;
@@ -280,7 +310,10 @@ static void take_value(void *ctx, const struct value *v)
         f->redacted = true;
         return;
     }
-    switch (privacy_value(f->conf.privacy, name, v->kind, &shown.v.text)) {
+    follows = follows_name(f, v);
+    switch (follows || group_hides(f, v->kind)
+                ? PRIVACY_VALUE_HIDDEN
+                : privacy_value(f->conf.privacy, name_for(f, v->name), v->kind, &shown.v.text)) {
     case PRIVACY_VALUE_LEFT_OUT:
         f->redacted = true;
         return;
@@ -306,8 +339,11 @@ static void take_begin(void *ctx, struct str name, enum value_group group)
         f->drop = f->redacted = true;
         f->dropped_at = f->depth;
     }
+    if (f->depth < EVENT_VALUES_DEPTH) {
+        f->groups[f->depth] = name;
+    }
     f->depth++;
-    f->name = name_for(f, name);
+    f->named = false;
     if (!f->drop) {
         f->to.begin(f->to.ctx, name, group);
     }
@@ -318,13 +354,11 @@ static void take_end(void *ctx)
     struct forward *f = ctx;
 
     f->depth--;
+    f->named = false;
     if (!f->drop) {
         f->to.end(f->to.ctx);
     } else if (f->depth == f->dropped_at) {
         f->drop = false;
-    }
-    if (f->depth == 0) {
-        f->name = (struct str){"", 0};
     }
 }
 
@@ -393,9 +427,8 @@ enum err forward_event(struct forward *f, const struct raw_event *raw, struct li
         return ERR_NOTFOUND;
     }
     f->to = event_values_begin(&f->values);
-    f->drop = f->redacted = false;
+    f->drop = f->redacted = f->named = false;
     f->depth = 0;
-    f->name = (struct str){"", 0};
     e = describe_into(f, raw, &sink, out);
     if (e) {
         f->stats.no_schema += e == ERR_NOTFOUND;

@@ -6,6 +6,8 @@
 #include "agent/privacy/redact_word.h"
 #include "common/base/mem.h"
 
+#define NAME_MOST 64 /* bytes of a word that may be a secret's name */
+
 struct privacy {
     enum privacy_policy policy;
     bool hide_user;
@@ -89,13 +91,33 @@ enum err privacy_policy_parse(enum privacy_policy *out, const char *text)
 }
 
 /* "key" and "token" are also words for what is no secret: of numbers they hide none. */
-static bool privacy_hides(struct privacy *f, struct str name, unsigned kind)
+bool privacy_hides(struct privacy *f, struct str name, unsigned kind)
 {
     bool bytes = kind == VALUE_TEXT || kind == VALUE_BYTES || kind == VALUE_GUID;
 
-    return redact_is_secret(&f->redact, name) &&
+    return f && redact_is_secret(&f->redact, name) &&
            (bytes || redact_word_is_strong(name) ||
             !(redact_word_contains(name, "key") || redact_word_contains(name, "token")));
+}
+
+bool privacy_is_name(struct privacy *f, struct str text)
+{
+    size_t n = 0;
+
+    while (n < text.n && n < NAME_MOST && redact_word_in_name(text.p[n])) {
+        n++;
+    }
+    return n == text.n && n > 0 && privacy_hides(f, text, VALUE_TEXT);
+}
+
+bool privacy_field_names(struct str field)
+{
+    return redact_word_ends_in(field, "name") || redact_word_ends_in(field, "key");
+}
+
+bool privacy_field_is_value(struct str field)
+{
+    return redact_word_ends_in(field, "value");
 }
 
 static bool privacy_is_command_line(struct str name)

@@ -61,4 +61,15 @@ enum privacy_value {
 enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned kind,
                                  struct str *text);
 
+/* Whether a value of this kind under this name is one to hide. f NULL: none. */
+bool privacy_hides(struct privacy *f, struct str name, unsigned kind);
+
+/* Whether the text is a word that names a secret, as "password" or "--api-key": what follows it may
+ * be the secret. */
+bool privacy_is_name(struct privacy *f, struct str text);
+
+/* Whether a field of this name tells the name of something, as KeyName; the value of it. */
+bool privacy_field_names(struct str field);
+bool privacy_field_is_value(struct str field);
+
 #endif

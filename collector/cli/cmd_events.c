@@ -10,7 +10,6 @@ static const struct opt opts[] = {
     {"limit", 'n', "N", "newest events shown (50)", 0},
     CLI_OPT_HOST,
     CLI_OPT_LABEL,
-    CLI_OPT_WHERE,
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
     CLI_OPTS_CONNECTION,
@@ -34,9 +33,10 @@ static const struct opt_command usage = {
         "  procfleet events --provider MyTool --where 'field.User ~ \"joe*\" and level < 3'\n"
         "\n"
         "Events of providers are those that hosts are set to send (events.providers).\n"
-        "EXPR compares fields of processes and hosts or, of these, kind, host, pid, tid, name,\n"
-        "provider, event, task, id, level and field.NAME by == != < <= > >= ~ (pattern) and in,\n"
-        "joined by and, or, not; docs/lab.md has the language.\n",
+        "EXPR compares fields of processes and hosts or, with --provider, --event or --kind\n"
+        "provider, kind, host, pid, tid, name, provider, event, task, id, level and field.NAME\n"
+        "by == != < <= > >= ~ (pattern) and in, joined by and, or, not; docs/lab.md has the\n"
+        "language.\n",
 };
 
 static int events_body(struct cli *c)

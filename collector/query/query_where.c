@@ -170,7 +170,8 @@ enum err query_where_make(struct query *q, bool metrics)
     w->metrics = metrics;
     env.ctx = w;
     e = expr_compile(&w->expr, q->ask->events.where, &env, &column, &wrong);
-    if (e && q->kind == QUERY_EVENTS && wire_events_named(&q->ask->events)) {
+    if (e && q->kind == QUERY_EVENTS &&
+        (wire_events_named(&q->ask->events) || q->ask->kinds == 1u << LIFE_PROVIDER)) {
         return ERR_OK; /* of events of providers: query_events.c has its fields */
     }
     if (e) {

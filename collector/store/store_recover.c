@@ -574,7 +574,7 @@ static int64_t recent_ns(const struct recovery *rec)
 /* Rest segments reach back furthest as a rule; what only others still have counts too. */
 static enum err read_ranges(struct recovery *rec, int64_t since_ns)
 {
-    static const unsigned kinds[] = {SEG_REST, SEG_RAW, SEG_10S, SEG_1MIN, SEG_1H};
+    static const unsigned kinds[] = {SEG_REST, SEG_RAW, SEG_10S, SEG_1MIN, SEG_1H, SEG_PROVIDER};
     size_t rest = manifest_lower(rec->segments, SEG_REST, INT64_MIN);
     int64_t rest_ns = INT64_MAX;
     enum err e = ERR_OK;

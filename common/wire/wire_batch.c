@@ -23,6 +23,8 @@
 #define BATCH_UNPACK_MAX (8u << 20) /* memory to unpack the message in */
 #define ZSTD_LEVEL       1
 #define BUILD_BYTES      (64u << 20) /* memory to build a message in */
+#define OWN_UNPACK_MAX \
+    (96u << 20) /* and to unpack one that was packed here: whatever a batch has */
 
 #define COLUMNS_MAX 256u /* of one message, known ones or not */
 
@@ -439,7 +441,8 @@ static enum err compress(struct buf *out, struct wire_encoder *enc)
     return out->bad;
 }
 
-enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out, const struct batch *b)
+static enum err pack_within(struct wire_encoder *enc, struct buf *out, const struct batch *b,
+                            size_t unpack_max)
 {
     Procfleet__V1__Batch m = PROCFLEET__V1__BATCH__INIT;
     size_t start = out->n;
@@ -452,7 +455,7 @@ enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out, const struct
     if (!e) {
         e = wire_pack(out, &m);
     }
-    if (!e && unpack_bound(&m, out->n - start) > BATCH_UNPACK_MAX) {
+    if (!e && unpack_bound(&m, out->n - start) > unpack_max) {
         out->n = start;
         e = ERR_FULL;
     }
@@ -460,12 +463,17 @@ enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out, const struct
     return e;
 }
 
+enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out, const struct batch *b)
+{
+    return pack_within(enc, out, b, OWN_UNPACK_MAX);
+}
+
 enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const struct batch *b)
 {
     enum err e;
 
     buf_reset(&enc->raw);
-    e = wire_batch_pack(enc, &enc->raw, b);
+    e = pack_within(enc, &enc->raw, b, BATCH_UNPACK_MAX);
     return e ? e : compress(out, enc);
 }
 
@@ -852,12 +860,12 @@ static size_t values_left_out(const Procfleet__V1__Runs *m, metric_mask metrics)
 
 /* Unpacks and checks the message; o stays the caller's. */
 static enum err unpack_into(struct owned_batch *o, metric_mask metrics, const void *raw,
-                            size_t raw_n)
+                            size_t raw_n, size_t max)
 {
     Procfleet__V1__Batch *m;
     /* A share of raw_n would bound nothing: padding is compressed away. */
-    enum err e = wire_unpack_within(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n,
-                                    BATCH_UNPACK_MAX);
+    enum err e =
+        wire_unpack_within(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n, max);
 
     if (!e) {
         e = read_batch(&o->b, m, metrics & batch_columns, &o->arena);
@@ -876,7 +884,7 @@ static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, met
     enum err e = decompress(dec->zstd, &raw, &raw_n, p, n);
 
     if (!e) {
-        e = unpack_into(o, metrics, raw, raw_n);
+        e = unpack_into(o, metrics, raw, raw_n, BATCH_UNPACK_MAX);
         mem_free(raw);
     }
     return e;
@@ -898,14 +906,14 @@ enum err wire_batch_unpack(struct batch **out, const void *p, size_t n)
     struct owned_batch *o;
     enum err e;
 
-    if (n > WIRE_BATCH_RAW_MAX) {
+    if (n > WIRE_BATCH_OWN_MAX) {
         return ERR_FULL;
     }
     o = owned_make();
     if (!o) {
         return ERR_NOMEM;
     }
-    e = unpack_into(o, METRIC_ALL, p, n);
+    e = unpack_into(o, METRIC_ALL, p, n, OWN_UNPACK_MAX);
     if (e) {
         wire_batch_free(&o->b);
         return e;

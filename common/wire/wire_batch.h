@@ -9,8 +9,9 @@
 #include "common/base/err.h"
 #include "common/model/model.h"
 
-#define WIRE_BATCH_BYTES_MAX (1u << 20) /* as received */
-#define WIRE_BATCH_RAW_MAX   (8u << 20) /* after decompression */
+#define WIRE_BATCH_BYTES_MAX (1u << 20)  /* as received */
+#define WIRE_BATCH_RAW_MAX   (8u << 20)  /* after decompression */
+#define WIRE_BATCH_OWN_MAX   (12u << 20) /* what was decoded, packed again */
 #define WIRE_TICKS_MAX       1024u
 #define WIRE_RUNS_MAX        65536u
 #define WIRE_EVENTS_MAX      65536u
@@ -88,11 +89,12 @@ void wire_batch_encoder_destroy(struct wire_encoder *enc); /* NULL is allowed */
 NODISCARD enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out,
                                      const struct batch *b);
 
-/* The message alone, not compressed: for whoever compresses many of them. Errors: as
- * wire_batch_encode, but for WIRE_BATCH_BYTES_MAX */
+/* The message alone, not compressed, for whoever keeps many of them: whatever could be decoded can
+ * be packed, also what a sender would have divided. Errors: ERR_NOMEM, ERR_FULL (over
+ * WIRE_BATCH_OWN_MAX, which no decoded batch is, or over out's bound), ERR_INVALID */
 NODISCARD enum err wire_batch_pack(struct wire_encoder *enc, struct buf *out,
                                    const struct batch *b);
-/* As wire_batch_decode. */
+/* As wire_batch_decode, of what wire_batch_pack gave. */
 NODISCARD enum err wire_batch_unpack(struct batch **out, const void *p, size_t n);
 
 /* Columns of metrics this build does not know are left out, and their bits cleared.

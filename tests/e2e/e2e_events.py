@@ -131,6 +131,8 @@ def filters(fleet):
     ensure("who does not ask for them does not get them", "provider" not in kinds, kinds)
     small = asked(fleet, "logger", "Company-*", "--kind", "provider")
     check("with its kind", len(small), len(rows))
+    check("by its kind and an expression", len(fleet.ask("events", "--host", "logger", "--kind", "provider", "-n", "100000", "--since",
+          "2000-01-01T00:00:00Z", "--where", 'provider ~ "Company-*"', expect=None)), len(rows))
 
 
 def durable(fleet, provider, want):

@@ -142,7 +142,7 @@ enum err prov_value_write(struct seg_writer *w, struct packer *p, uint32_t host,
         return e;
     }
     buf_init(&x.raw, PROV_VALUE_MAX);
-    buf_init(&x.message, WIRE_BATCH_RAW_MAX);
+    buf_init(&x.message, WIRE_BATCH_OWN_MAX);
     buf_init(&x.packed, SEG_VALUE_MAX);
     e = write_values(&x, w, p, key, hw, events);
     buf_fini(&x.packed);

@@ -16,7 +16,7 @@
 #include "collector/store/segment/window.h"
 
 #define PROV_VALUE_BYTES (4u << 20)  /* unpacked, from which on another value begins */
-#define PROV_VALUE_MAX   (16u << 20) /* unpacked: that and the record that made it overflow */
+#define PROV_VALUE_MAX   (20u << 20) /* unpacked: that and the record that made it overflow */
 #define PROV_VALUES_MAX  256u        /* of one host and window; seg_key.metric counts them */
 
 /* Whether the window has any. */

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 #include "common/base/clk.h"
 #include "common/base/cur.h"
@@ -100,6 +101,28 @@ static struct found ask(struct rig *r, bool providers, bool rests)
     return f;
 }
 
+static enum err count(void *ctx, const struct store_block *b)
+{
+    *(size_t *)ctx += b->batch->n_events;
+    return ERR_OK;
+}
+
+static size_t ask_any(struct rig *r)
+{
+    const struct store_range range = {.since_ns = INT64_MIN,
+                                      .until_ns = INT64_MAX,
+                                      .made_since_ns = INT64_MIN,
+                                      .no_rests = true,
+                                      .providers = true};
+    struct store_view *v;
+    size_t n = 0;
+
+    assert_ok(store_view_open(&v, r->store));
+    assert_ok(store_blocks_scan(v, 0, &range, count, &n));
+    store_view_close(v);
+    return n;
+}
+
 static void each_once(struct rig *r, size_t others)
 {
     struct found f = ask(r, true, true);
@@ -162,6 +185,55 @@ static void without_them_there_is_no_such_file(void **state)
     fleetgen_destroy(g);
 }
 
+/* A batch that takes less memory than it would of an honest sender, who tells each event's process:
+ * what was taken can be sealed, or one host would stop the whole store. */
+static void what_was_taken_can_be_sealed(void **state)
+{
+    enum { MANY = 20000 };
+    struct rig *r = *state;
+    struct fleetgen *g = rig_host(3);
+    struct batch b = *fleetgen_batch(g, 1);
+    struct life_event ev = {
+        .kind = LIFE_PROVIDER, .wall_ns = b.wall_ns[0], .type = &type, .values = {"\x02\x05", 2}};
+    struct rig_batch out = {.head = b.head, .received_ns = b.wall_ns[0] + CLK_S};
+    struct wire_encoder *enc;
+    struct buf message;
+    size_t packed;
+
+    rig_set_now(RIG_T0);
+    rig_open(r);
+    b.events = &ev;
+    b.n_events = 1;
+    buf_init(&message, WIRE_BATCH_RAW_MAX);
+    assert_ok(wire_batch_encoder_create(&enc));
+    assert_ok(wire_batch_pack(enc, &message, &b));
+    wire_batch_encoder_destroy(enc);
+    for (int i = 1; i < MANY; i++) {
+        buf_put(&message, "\x7a\x11\x08\x09\x11", 5); /* events: kind, wall_ns */
+        buf_put_u64le(&message, (uint64_t)ev.wall_ns);
+        buf_put(&message, "\x38\x01\x42\x02\x02\x05", 6); /* type, values */
+    }
+    assert_ok(message.bad);
+    out.bytes = malloc(ZSTD_compressBound(message.n));
+    packed = ZSTD_compress(out.bytes, ZSTD_compressBound(message.n), message.p, message.n, 1);
+    assert_false(ZSTD_isError(packed));
+    out.n = packed;
+    (void)snprintf(out.host_name, sizeof out.host_name, "host");
+    assert_ok(rig_put(r, &out));
+    free(out.bytes);
+    buf_fini(&message);
+    rig_set_now(RIG_T0 + 3600 * CLK_S);
+    assert_ok(store_seal_now(r->store, rig_now()));
+    {
+        struct store_room room;
+
+        store_room(r->store, &room);
+        assert_int_equal(room.kind[SEG_PROVIDER].values, MANY);
+    }
+    assert_int_equal(ask_any(r), MANY);
+    fleetgen_destroy(g);
+}
+
 static void every_shorter_record_is_refused(void **state)
 {
     struct batch b = {.head = {.seq = 1, .host = {{1}}}}, *out;
@@ -214,6 +286,8 @@ int main(void)
         cmocka_unit_test_prestate_setup_teardown(they_are_kept_apart_and_each_comes_once, rig_setup,
                                                  rig_teardown, &rig),
         cmocka_unit_test_prestate_setup_teardown(without_them_there_is_no_such_file, rig_setup,
+                                                 rig_teardown, &rig),
+        cmocka_unit_test_prestate_setup_teardown(what_was_taken_can_be_sealed, rig_setup,
                                                  rig_teardown, &rig),
         cmocka_unit_test(every_shorter_record_is_refused),
     };
