@@ -26,7 +26,7 @@ struct etl_pcapng {
 static bool is_replaceable(const char *path)
 {
     static const uint8_t magic[4] = {0x0A, 0x0D, 0x0D, 0x0A};
-    FILE *f = os_fopen(path, "rb");
+    FILE *f = os_is_file(path) ? os_fopen(path, "rb") : NULL; /* a pipe has no content yet */
     uint8_t head[4];
     size_t n = 0;
 

@@ -743,15 +743,30 @@ static enum err parse_event(struct etl_stacks *s, struct errmsg *why)
                 : ERR_OK;
 }
 
+/* Whether a recording is there, by whichever name: an .xz, or a buffer's header and behind it a
+ * record of 32 or 64 bits that is the log's (no text has byte 0xc0). */
+static bool is_recording(const char *path)
+{
+    static const uint8_t xz[6] = {0xfd, '7', 'z', 'X', 'Z', 0};
+    FILE *f = os_is_file(path) ? os_fopen(path, "rb") : NULL;
+    uint8_t head[80];
+    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+
+    if (f) {
+        (void)fclose(f);
+    }
+    return (n >= sizeof xz && memcmp(head, xz, sizeof xz) == 0) ||
+           (n == sizeof head && (head[74] == 1 || head[74] == 2) && head[75] == 0xc0 &&
+            head[78] == 0 && head[79] == 0);
+}
+
 /* --output takes what would go to standard output. */
 static enum err open_output(struct etl_job *job, struct errmsg *why)
 {
     const char *path = opt_value(job->args, "output");
 
-    for (size_t i = 0; path && i < job->n_files; i++) {
-        if (strcmp(path, job->files[i]) == 0) {
-            return errmsg_set(why, ERR_USAGE, "--output: %s is one of the recordings", path);
-        }
+    if (path && is_recording(path)) {
+        return errmsg_set(why, ERR_USAGE, "--output: %s is a recording: it is not replaced", path);
     }
     if (path) {
         job->out = os_fopen(path, "wb");
@@ -768,7 +783,7 @@ static enum err run_all(struct etl_stacks *s, struct errmsg *why)
 {
     struct etl_job *job = s->job;
     const char *diff = opt_value(job->args, "diff");
-    enum err e = ERR_OK;
+    enum err e;
 
     if (diff && (etl_job_parts(job) > 1 || job->other > FORMAT_FOLDED)) {
         return errmsg_set(why, ERR_USAGE,
@@ -777,7 +792,12 @@ static enum err run_all(struct etl_stacks *s, struct errmsg *why)
     if (s->tags && (diff || job->other)) {
         return errmsg_set(why, ERR_USAGE, "--tags are shown as rows, without --diff");
     }
-    e = diff ? base_read(s, diff) : ERR_OK;
+    if (etl_job_parts(job) > 1 && job->other > FORMAT_FOLDED) {
+        return errmsg_set(why, ERR_USAGE, "--format %s takes one recording, or --merge",
+                          formats[job->other - 1]);
+    }
+    e = open_output(job, why);
+    e = !e && diff ? base_read(s, diff) : e;
     if (e || (diff && !s->base.n)) {
         return e; /* why is printed */
     }
@@ -787,10 +807,6 @@ static enum err run_all(struct etl_stacks *s, struct errmsg *why)
                                   : s->of == OF_ALLOC || s->of == OF_VIRTUAL ? TABLE_BYTES
                                                                              : TABLE_COUNT,
                                   diff != NULL, stacks_part, s, why);
-    }
-    if (etl_job_parts(job) > 1 && job->other != FORMAT_FOLDED) {
-        return errmsg_set(why, ERR_USAGE, "--format %s takes one recording, or --merge",
-                          formats[job->other - 1]);
     }
     for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job); i++) {
         e = stacks_part(job, i, NULL, s);
@@ -818,7 +834,6 @@ static enum err stacks_run(struct etl_job *job, struct errmsg *why)
     if (!e && opt_value(job->args, "tags")) {
         e = etl_stack_tags_read(&s->tags, opt_value(job->args, "tags"), why);
     }
-    e = e ? e : open_output(job, why);
     e = e ? e : run_all(s, why);
     base_free(s);
     etl_stack_tags_free(s->tags);

@@ -691,16 +691,19 @@ void opt_put_wrapped(struct buf *out, const char *text, size_t column)
 static void put_option(struct buf *out, char letter, const char *name, const char *value,
                        const char *help)
 {
-    char left[64], dash[8] = "    ";
+    size_t from = out->n, width;
 
     if (letter) {
-        snprintf(dash, sizeof dash, "-%c, ", letter);
-    }
-    snprintf(left, sizeof left, "  %s--%s%s%s", dash, name, value ? " " : "", value ? value : "");
-    if (strlen(left) > 26) {
-        buf_printf(out, "%s\n%28s", left, "");
+        buf_printf(out, "  -%c, ", letter);
     } else {
-        buf_printf(out, "%-28s", left);
+        buf_put_str(out, "      ");
+    }
+    buf_printf(out, "--%s%s%s", name, value ? " " : "", value ? value : "");
+    width = out->n - from;
+    if (width > 26) { /* the text begins on the next line */
+        buf_printf(out, "\n%28s", "");
+    } else {
+        buf_printf(out, "%*s", (int)(28 - width), "");
     }
     opt_put_wrapped(out, help, 28);
 }

@@ -125,6 +125,7 @@ NODISCARD enum err os_check_private(const char *path);
 NODISCARD enum err os_remove(const char *path);     /* a file */
 NODISCARD enum err os_remove_dir(const char *path); /* an empty directory */
 bool os_exists(const char *path);
+bool os_is_file(const char *path); /* there, and no directory, pipe or device */
 /* Calls `each` with every entry's name, "." and ".." excluded, in no order; a result other than
  * ERR_OK ends it. */
 NODISCARD enum err os_list_dir(const char *path, enum err (*each)(void *ctx, const char *name),

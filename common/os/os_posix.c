@@ -810,6 +810,13 @@ bool os_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+bool os_is_file(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 enum err os_list_dir(const char *path, enum err (*each)(void *ctx, const char *name), void *ctx)
 {
     DIR *d = opendir(path);

@@ -736,6 +736,15 @@ bool os_exists(const char *path)
     return wide(w, PATH_UNITS, path) && GetFileAttributesW(w) != INVALID_FILE_ATTRIBUTES;
 }
 
+bool os_is_file(const char *path)
+{
+    WCHAR w[PATH_UNITS];
+    DWORD is = wide(w, PATH_UNITS, path) ? GetFileAttributesW(w) : INVALID_FILE_ATTRIBUTES;
+
+    return is != INVALID_FILE_ATTRIBUTES &&
+           !(is & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE));
+}
+
 enum err os_list_dir(const char *path, enum err (*each)(void *ctx, const char *name), void *ctx)
 {
     WCHAR pattern[PATH_UNITS];

@@ -178,6 +178,13 @@ def made_up(room):
     check("of a process", len(read(out)[0][1]), 3)
     ensure("a file that is no capture is kept", "not replaced" in run(path, "-o", path, expect=1).stderr)
     check("as it was", os.path.getsize(path) > 4096, True)
+    run(path, "-o", out)
+    pipe = os.path.join(room, "pipe")
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    run(path, "-o", pipe)
+    with open(out, "rb") as f:
+        check("through a pipe", reader.communicate(timeout=60)[0], f.read())
     ensure("a file that cannot be written", "cannot be written" in run(path, "-o", os.path.join(room, "no", "x"), expect=1).stderr)
     r = subprocess.run([ETL, "pcap", path, "-o", out], capture_output=True, text=True, timeout=60, check=False, restore_signals=False,
                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))

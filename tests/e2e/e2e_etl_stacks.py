@@ -158,7 +158,7 @@ def other_events(room):
         raw = made.event(ms, CLR, number, stack + payload, **more)
         return raw[:4] + struct.pack("<H", 1 if stack else 0) + raw[6:]  # flags: extended items follow
     def tick(ms, size, tid):
-        return provider(ms, 10, struct.pack("<IIHQQ", size, 0, 1, size, 0) + made.wide("T") + struct.pack("<I", 0), version=2, pid=100, tid=tid)
+        return provider(ms, 10, struct.pack("<IIHQQ", size & 0xFFFFFFFF, 0, 1, size, 0) + made.wide("T") + struct.pack("<I", 0), version=2, pid=100, tid=tid)
     def clr_stack(ms, tid, frames):
         return provider(ms, 82, struct.pack("<HBBI%dQ" % len(frames), 1, 0, 0, len(frames), *frames), pid=100, tid=tid)
     def switch(ms, new, old):
@@ -175,6 +175,9 @@ def other_events(room):
     a, inner, outer = "app.exe", "N.C.Inner", "N.C.Outer"
     check("allocations, with the CLR's own stacks", folded(path, "--event", "alloc"),
           {(a, outer, inner): 1000, (a, outer): 500, (a, "[no stack]"): 50, (a, "Second"): 7})
+    wide = made.write(os.path.join(room, "wide.etl"), [made.process(0, 3, 100, 4, "app.exe"), made.thread(0, 3, 100, 11),
+                                                       *(tick(i, 1 << 62, 11) for i in (1, 2))])
+    check("speedscope has numbers, however large", json.loads(run(wide, "--event", "alloc", "--format", "speedscope"))["profiles"][0]["weights"], [1 << 63])
     check("any event, with the stack of its header", folded(path, "--event", "*DotNETRuntime#80"), {(a, inner): 1, (a, outer, inner): 1})
     check("by GUID", sum(folded(path, "--event", CLR + "#80").values()), 2)
     check("how long a thread had waited", folded(path, "--event", "switch"), {(a, outer): 2000000})
@@ -194,6 +197,16 @@ def differences(room, before):
     check("what grew", [r[k] for k in ("self", "self_before", "self_growth", "total")], [3, 1, 92.3, 3])
     check("what went away", [rows["app.exe+0x1"].get(k) for k in ("self", "self_before", "self_growth")], [0, 2, -15.4])
     check("compared with itself", {r["self_growth"] for r in json.loads(run(path, "--diff", path, "--format", "json"))}, {0})
+    kept = os.path.join(room, "kept.txt")
+    for usage, says in ((["--diff", before, "--format", "html", "-o", kept], "as rows or --format folded"),
+                        (["--format", "folded", "-o", os.path.join(room, ".", "now.etl")], "is a recording"),
+                        (["--diff", before, "-o", before], "is a recording")):
+        with open(kept, "w", encoding="utf-8") as f:
+            f.write("kept")
+        sizes = [os.path.getsize(p) for p in (path, before, kept)]
+        r = subprocess.run([ETL, "stacks", path, *usage], capture_output=True, text=True, timeout=60, check=False)
+        ensure("refused, and nothing is overwritten", r.returncode == 2 and says in r.stderr, r)
+        check("files as they were", [os.path.getsize(p) for p in (path, before, kept)], sizes)
     ensure("formats without a before", subprocess.run([ETL, "stacks", path, "--diff", path, "--format", "html"], capture_output=True, timeout=60,
                                                       check=False).returncode == 2, base)
 

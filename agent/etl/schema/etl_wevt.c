@@ -27,6 +27,7 @@
 #define ITEMS_MAX     1024
 #define EVENT_BYTES   48
 #define ITEM_BYTES    20
+#define ELEMENT_BYTES 8 /* less than any takes */
 
 /* -- the PE file -- */
 
@@ -177,6 +178,7 @@ struct wevt {
     const uint8_t *p;
     size_t n;
     const struct etl_wevt_sink *sink;
+    size_t room; /* elements that it can have: parts may be referred to again and again */
     struct buf text;
 };
 
@@ -211,6 +213,15 @@ static void text_at(struct wevt *w, uint32_t offset, char out[ETL_WEVT_TEXT])
     buf_reset(&w->text);
     buf_put_utf16le(&w->text, p + 4, units);
     (void)snprintf(out, ETL_WEVT_TEXT, "%s", buf_cstr(&w->text));
+}
+
+/* Whether n more elements are in the resource's bounds. */
+static bool takes(struct wevt *w, size_t n)
+{
+    bool ok = n <= w->room;
+
+    w->room = ok ? w->room - n : 0;
+    return ok;
 }
 
 static void element(const struct wevt *w, const char *name, const char *const *attributes)
@@ -323,7 +334,7 @@ static bool put_templates(struct wevt *w, uint32_t offset)
 
     for (uint32_t i = 0, n = cur_at32le(head + 8); i < n; i++) {
         p = part_at(w, next, "TEMP", 40);
-        if (!p || cur_at32le(p + 4) < 40) {
+        if (!p || cur_at32le(p + 4) < 40 || !takes(w, (size_t)cur_at32le(p + 8) + 1)) {
             return false;
         }
         put_template(w, (uint32_t)next, p);
@@ -360,7 +371,7 @@ static bool put_events(struct wevt *w, uint32_t offset)
 
     for (uint64_t i = 0, n = cur_at32le(head + 8); i < n; i++) {
         p = at(w, offset + 16 + i * EVENT_BYTES, EVENT_BYTES);
-        if (!p) {
+        if (!p || !takes(w, 1)) {
             return false;
         }
         put_event(w, p);
@@ -415,7 +426,7 @@ static bool put_provider(struct wevt *w, const uint8_t *descriptor)
 enum err etl_wevt_elements(const uint8_t *p, size_t n, const struct etl_wevt_sink *sink)
 {
     static const char *const none[] = {NULL};
-    struct wevt w = {.p = p, .n = n, .sink = sink};
+    struct wevt w = {.p = p, .n = n, .sink = sink, .room = n / ELEMENT_BYTES};
     const uint8_t *head = part_at(&w, 0, "CRIM", 16);
     size_t providers = head ? cur_at32le(head + 12) : 0;
     bool ok = head && providers <= PROVIDERS_MAX && at(&w, 16, 20 * providers);

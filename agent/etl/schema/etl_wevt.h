@@ -1,6 +1,7 @@
 /* Manifests as they are compiled into programs: the resource WEVT_TEMPLATE of a PE file, given as
  * the elements that the manifest's XML would have: providers with templates and events.
- * Bounds:  ETL_WEVT_MAX bytes of resource; texts are cut at ETL_WEVT_TEXT bytes. Maps are left
+ * Bounds:  ETL_WEVT_MAX bytes of resource; texts are cut at ETL_WEVT_TEXT bytes; an element
+ *          for each 8 bytes, whatever refers to one place again and again. Maps are left
  *          out (their texts lie in another resource), and templates with structs, whose form is
  *          not published.
  * Threads: any; no state. All input is hostile. */
@@ -34,8 +35,8 @@ struct etl_wevt_sink {
     enum err (*stopped)(void *ctx); /* ERR_OK: go on */
 };
 
-/* Its elements. Errors: ERR_CORRUPT (what came before the damage was given), and what `stopped`
- * returns */
+/* Its elements. Errors: ERR_CORRUPT (what came before the damage was given; more elements than
+ * its bytes can hold), and what `stopped` returns */
 NODISCARD enum err etl_wevt_elements(const uint8_t *p, size_t n, const struct etl_wevt_sink *sink);
 
 #endif

@@ -108,6 +108,15 @@ enum err etl_stack_out_difference(const struct etl_stack_out *o, struct etl_stac
 
 /* -- speedscope -- */
 
+/* Its schema has numbers alone, however large they are. */
+static void put_weight(struct jsonw *j, const char *key, uint64_t v)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    jsonw_raw(j, key, text);
+}
+
 enum err etl_stack_out_speedscope(const struct etl_stack_out *o)
 {
     uint64_t *totals = etl_stack_tree_totals(o->tree);
@@ -137,7 +146,7 @@ enum err etl_stack_out_speedscope(const struct etl_stack_out *o)
     jsonw_text(&j, "name", str_make(o->what));
     jsonw_text(&j, "unit", str_make(strcmp(o->unit, "count") == 0 ? "none" : o->unit));
     jsonw_uint(&j, "startValue", 0);
-    jsonw_uint(&j, "endValue", totals[0]);
+    put_weight(&j, "endValue", totals[0]);
     jsonw_array(&j, "samples");
     for (uint32_t i = 1; i < o->tree->n; i++) {
         if (o->tree->nodes[i].weight) {
@@ -154,7 +163,7 @@ enum err etl_stack_out_speedscope(const struct etl_stack_out *o)
     jsonw_array(&j, "weights");
     for (uint32_t i = 1; i < o->tree->n; i++) {
         if (o->tree->nodes[i].weight) {
-            jsonw_uint(&j, NULL, o->tree->nodes[i].weight);
+            put_weight(&j, NULL, o->tree->nodes[i].weight);
         }
     }
     jsonw_end(&j);

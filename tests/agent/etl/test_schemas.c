@@ -6,6 +6,7 @@
 #include "agent/decode/describe.h"
 #include "agent/etl/schema/etl_known.h"
 #include "agent/etl/schema/etl_known_text.h"
+#include "agent/etl/schema/etl_wevt.h"
 #include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -155,6 +156,75 @@ static void providers_have_names(void **state)
     assert_err(etl_known_put(NULL, one), ERR_NOTFOUND);
 }
 
+static void count_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    (void)name;
+    (void)attributes;
+    ++*(size_t *)ctx;
+}
+
+static void count_end(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+}
+
+static enum err count_on(void *ctx)
+{
+    (void)ctx;
+    return ERR_OK;
+}
+
+/* A provider whose 64 parts are one table, each of whose 40 templates has the same 100 items. */
+static void a_resource_gives_no_more_elements_than_its_bytes_can_hold(void **state)
+{
+    enum { PARTS = 64, TEMPLATES = 40, ITEMS = 100, BYTES = 4 };
+    const uint32_t wevt = 16 + 20, items = wevt + 20 + 8 * PARTS, table = items + 20 * ITEMS;
+    size_t given = 0;
+    const struct etl_wevt_sink sink = {&given, count_begin, count_end, count_on};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 14);
+    buf_put_str(&b, "CRIM");
+    for (unsigned i = 0; i < 3; i++) {
+        buf_put_u32le(&b, i == 2); /* one provider */
+    }
+    buf_put(&b, one, sizeof one);
+    buf_put_u32le(&b, wevt);
+    buf_put_str(&b, "WEVT");
+    for (unsigned i = 0; i < 4; i++) {
+        buf_put_u32le(&b, i == 2 ? PARTS : 0);
+    }
+    for (unsigned i = 0; i < PARTS; i++) {
+        buf_put_u32le(&b, table);
+        buf_put_u32le(&b, 0);
+    }
+    for (unsigned i = 0; i < ITEMS; i++) {
+        buf_put_u32le(&b, 0);
+        buf_put_u32le(&b, BYTES);
+        for (unsigned k = 0; k < 3; k++) {
+            buf_put_u32le(&b, 0);
+        }
+    }
+    buf_put_str(&b, "TTBL");
+    buf_put_u32le(&b, 0);
+    buf_put_u32le(&b, TEMPLATES);
+    for (unsigned i = 0; i < TEMPLATES; i++) {
+        buf_put_str(&b, "TEMP");
+        buf_put_u32le(&b, 40);
+        buf_put_u32le(&b, ITEMS);
+        buf_put_u32le(&b, 0);
+        buf_put_u32le(&b, items);
+        buf_put_u32le(&b, 0);
+        buf_put(&b, one, sizeof one);
+    }
+    assert_false(b.bad);
+    assert_err(etl_wevt_elements(b.p, b.n, &sink), ERR_CORRUPT);
+    assert_true(given > ITEMS && given <= b.n / 8 + 2);
+    buf_fini(&b);
+}
+
 #define T(f) \
     cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
 
@@ -165,6 +235,7 @@ int main(void)
         T(a_file_cut_anywhere_gives_nothing_or_less),
         cmocka_unit_test(every_event_of_the_tables_can_be_put),
         cmocka_unit_test(providers_have_names),
+        cmocka_unit_test(a_resource_gives_no_more_elements_than_its_bytes_can_hold),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,24 @@ static void the_same_table_prints_help_completion_and_manual(void **state)
     buf_fini(&b);
 }
 
+static void a_value_of_many_words_is_shown_whole(void **state)
+{
+    static const char value[] = "table|json|jsonl|csv|folded|speedscope|pprof|html|and|others";
+    static const struct opt both[] = {{"format", 'f', value, "how", false},
+                                      {"all", 0, NULL, "what", false}};
+    static const struct opt_command wide = {
+        .program = "prog", .name = "wide", .brief = "b", .opts = both, .n_opts = 2};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 12);
+    opt_print_help(&b, &wide);
+    assert_non_null(strstr(buf_cstr(&b), "  -f, --format table|json|jsonl|csv|folded|speedscope|"
+                                         "pprof|html|and|others\n                            how\n"
+                                         "      --all                 what\n"));
+    buf_fini(&b);
+}
+
 static void a_command_of_commands_completes_them_first(void **state)
 {
     struct buf b;
@@ -294,6 +312,7 @@ int main(void)
         cmocka_unit_test(options_operands_and_values_are_told_apart),
         cmocka_unit_test(wrong_options_are_refused_with_a_suggestion),
         cmocka_unit_test(the_same_table_prints_help_completion_and_manual),
+        cmocka_unit_test(a_value_of_many_words_is_shown_whole),
         cmocka_unit_test(a_command_of_commands_completes_them_first),
         cmocka_unit_test(values_are_checked_by_what_the_table_says),
         cmocka_unit_test(numbers_are_decimal_or_hexadecimal),
