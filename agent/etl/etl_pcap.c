@@ -845,6 +845,7 @@ static const struct opt opts[] = {
     {"component", 0, "ID", "only packets seen there; may be repeated", true},
     {"once", 0, NULL, "each packet once, where it was seen first, and where it was dropped", false},
     ETL_RANGE_OPTS,
+    ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};
 
 static const struct opt_command pcap_opts = {

@@ -178,6 +178,8 @@ def made_up(room):
     check("of a process", len(read(out)[0][1]), 3)
     ensure("a file that is no capture is kept", "not replaced" in run(path, "-o", path, expect=1).stderr)
     check("as it was", os.path.getsize(path) > 4096, True)
+    whole = len(json.loads(run(path, "--format", "json").stdout))
+    check("so many rows, all packets", (len(json.loads(run(path, "--format", "json", "-n", "1", "-o", out).stdout)), len(read(out)[0][0])), (1, whole))
     run(path, "-o", out)
     pipe = os.path.join(room, "pipe")
     os.mkfifo(pipe)

@@ -5,6 +5,7 @@ import collections
 import json
 import lzma
 import os
+import resource
 import shutil
 import struct
 import subprocess
@@ -396,6 +397,18 @@ def full(room):
             ensure("in at most 64 MiB: %d KiB" % usage.ru_maxrss, usage.ru_maxrss <= 65536)
 
 
+def crowd(room):
+    """Many events of one time and thread take no longer than others."""
+    took = []
+    for name, step in (("apart", 1e-3), ("at once", 0)):
+        path = made.write(os.path.join(room, name), [made.process(0, 3, 700, 4, "a.exe"), made.thread(0, 3, 700, 11)] +
+                          [made.sample(1 + i * step, 11, 0x7005) for i in range(60000)])
+        start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        check("all of them", sum(folded(path).values()), 60000)
+        took.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - start)
+    ensure("as fast", took[1] < 5 * took[0] + 0.2, took)
+
+
 def prefixes(stacks):
     return {k[:i] for k in stacks for i in range(1, len(k) + 1)}
 
@@ -409,5 +422,6 @@ if __name__ == "__main__":
         other_events(scratch)
         symbols(scratch)
         full(scratch)
+        crowd(scratch)
         real("net.4.5.2.x64")
         real("net.4.5.x86-win7")

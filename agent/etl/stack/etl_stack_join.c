@@ -27,9 +27,9 @@
 
 struct waiting {
     struct etl_stack_event ev;
-    uint32_t kernel; /* 0 none, a node, or KERNEL_KEY + key */
-    uint32_t user;   /* 0 none, or key + 1 */
-    uint32_t next;   /* of the same head, slot + 1 */
+    uint32_t kernel;     /* 0 none, a node, or KERNEL_KEY + key */
+    uint32_t user;       /* 0 none, or key + 1 */
+    uint32_t next, prev; /* of the same head, slot + 1: many may have one time and thread */
     bool used;
 };
 
@@ -330,15 +330,15 @@ static bool is_of(const struct waiting *w, int64_t ticks, uint32_t tid, uint32_t
     return w->ev.ticks == ticks && w->ev.tid == tid && (tid || w->ev.cpu == cpu);
 }
 
+/* One that is used. */
 static void unlink_slot(struct etl_stack_join *j, struct waiting *w)
 {
-    uint32_t *p = head_of(j, w->ev.ticks, w->ev.tid, w->ev.cpu), slot = (uint32_t)(w - j->ring) + 1;
+    uint32_t *to =
+        w->prev ? &j->ring[w->prev - 1].next : head_of(j, w->ev.ticks, w->ev.tid, w->ev.cpu);
 
-    while (*p && *p != slot) {
-        p = &j->ring[*p - 1].next;
-    }
-    if (*p) {
-        *p = w->next;
+    *to = w->next;
+    if (w->next) {
+        j->ring[w->next - 1].prev = w->prev;
     }
 }
 
@@ -362,6 +362,9 @@ void etl_stack_join_event(struct etl_stack_join *j, const struct etl_stack_event
 
     expel(j, w);
     *w = (struct waiting){.ev = *ev, .next = *head, .used = true};
+    if (*head) {
+        j->ring[*head - 1].prev = (uint32_t)j->at + 1;
+    }
     *head = (uint32_t)j->at + 1;
     j->at = (j->at + 1) % ETL_STACK_WAITING;
     j->stats.events++;
