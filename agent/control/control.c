@@ -12,7 +12,6 @@
 #include "common/text/jsonw.h"
 
 #define LEVEL_MAX 4
-#define SPAN_MAX  (INT64_C(86400) * 1000000000) /* a day */
 
 /* -- names of the kernel's flags -- */
 
@@ -153,7 +152,7 @@ static enum err control_read_level(struct control_wish *out, const json_t *line,
     uint64_t level, span;
     enum err e = control_number(&level, line, "level", LEVEL_MAX, why);
 
-    e = e ? e : control_number(&span, line, "for_ns", SPAN_MAX, why);
+    e = e ? e : control_number(&span, line, "for_ns", CONTROL_SPAN_MAX, why);
     if (!e) {
         out->level = (unsigned)level;
         out->span_ns = (int64_t)span;
@@ -330,7 +329,20 @@ static void control_write(struct buf *out, const struct control_wish *w)
     buf_put_u8(out, '\n');
 }
 
-/* The agent is trusted no further than the asker. */
+/* What a terminal would obey is told as '?': of the two bytes of U+0080 to U+009F the second. */
+static void control_put_clean(struct buf *out, const char *said)
+{
+    for (const uint8_t *p = (const uint8_t *)said; *p; p++) {
+        bool second = p > (const uint8_t *)said && p[-1] == 0xC2 && *p < 0xA0;
+
+        if (second) {
+            out->n -= out->n > 0;
+        }
+        buf_put_u8(out, second || (*p < 0x20 && *p != '\n') || *p == 0x7F ? '?' : *p);
+    }
+}
+
+/* The agent is trusted no further than the asker: it may be another program in its place. */
 static enum err control_read_answer(struct buf *text, const struct buf *line, struct errmsg *why)
 {
     json_t *o = control_load((const char *)line->p, line->n, why);
@@ -338,8 +350,11 @@ static enum err control_read_answer(struct buf *text, const struct buf *line, st
     enum err e = ERR_CORRUPT;
 
     if (json_is_boolean(ok) && json_is_string(said)) {
-        e = json_is_true(ok) ? ERR_OK : errmsg_set(why, ERR_REFUSED, "%s", json_string_value(said));
-        buf_put_str(text, e ? "" : json_string_value(said));
+        control_put_clean(text, json_string_value(said));
+        e = json_is_true(ok) ? ERR_OK : errmsg_set(why, ERR_REFUSED, "%s", buf_cstr(text));
+        if (e) {
+            buf_reset(text);
+        }
     } else {
         e = errmsg_set(why, e, "what answered is no agent of this version");
     }

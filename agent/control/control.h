@@ -26,6 +26,7 @@
 #define CONTROL_LINE     4096u
 #define CONTROL_PROVIDER 1024
 #define CONTROL_WAIT_NS  (5 * INT64_C(1000000000))
+#define CONTROL_SPAN_MAX (86400 * INT64_C(1000000000)) /* a day, ns */
 
 struct control_wish {
     enum control_what {
@@ -65,7 +66,8 @@ NODISCARD enum err control_read(struct control_wish *out, const char *line, size
 
 /* -- the asker's side -- */
 
-/* `dir` is the state_dir of the agent. `text`: what is so now. Errors: ERR_NOTFOUND (no agent
+/* `dir` is the state_dir of the agent. `text`: what is so now, without control characters but for
+ * line ends. Errors: ERR_NOTFOUND (no agent
  * listens there), ERR_ACCESS, ERR_TIMEOUT, ERR_CORRUPT, ERR_IO, ERR_NOMEM; ERR_REFUSED (the agent
  * did not: why is its own) */
 NODISCARD enum err control_ask(const char *dir, const struct control_wish *wish, struct buf *text,

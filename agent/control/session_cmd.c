@@ -171,6 +171,9 @@ static enum err session_level(struct control_wish *w, const struct opt_args *arg
     if (span && (clk_parse_span(&w->span_ns, span) || w->span_ns <= 0)) {
         return errmsg_set(why, ERR_USAGE, "--for: '%s' is not a time such as 60s or 5min", span);
     }
+    if (w->span_ns > CONTROL_SPAN_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--for: '%s' is more than a day", span);
+    }
     return ERR_OK;
 }
 

@@ -163,10 +163,14 @@ static void a_wish_reaches_the_agent_and_its_answer_comes_back(void **state)
     assert_said(*state, &w, ERR_REFUSED, "no stacks \"here\"");
     w = (struct control_wish){.what = CONTROL_ADD, .provider = "{e13c0d23}:4#1+2 \"x\""};
     assert_said(*state, &w, ERR_OK, "said 4, \"{e13c0d23}:4#1+2 \"x\"\"");
+    w = (struct control_wish){.what = CONTROL_ADD,
+                              .provider = "a\x1b[2Jb\x7f\xc2\x9b"
+                                          "2J\xc3\xa9"};
+    assert_said(*state, &w, ERR_OK, "said 5, \"a?[2Jb??2J\xc3\xa9\"\nand so");
     control_close(c);
     assert_said(*state, &w, ERR_NOTFOUND, "is it running");
     control_close(NULL);
-    assert_int_equal(did.calls, 4);
+    assert_int_equal(did.calls, 5);
 }
 
 /* A killed agent leaves its socket; on Windows the first one of a host has the pipe. */
