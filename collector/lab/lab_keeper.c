@@ -24,6 +24,7 @@
 #define AGAIN_NS     (600 * CLK_S)
 #define POLL_NS      CLK_S
 #define TICK_WAIT_NS (5 * CLK_S)
+#define SILENT_NS    (6 * CLK_S)  /* a tree's range reaches 5 s beyond its end at most */
 #define SLOW_NS      (5 * CLK_S)  /* ttl, hosts that come later, retention */
 #define REST_NS      (15 * CLK_S) /* after a file could not be made: a disk is full, say */
 #define AT_ONCE      256u         /* runs of one look */
@@ -326,6 +327,37 @@ static enum err run_extract(struct lab_keeper *k, struct store_view *view,
     return e ? e : extract_run(out, &ask, why);
 }
 
+/* A host whose data ended before the run did: what it did from then on nobody knows. */
+static enum err run_silences(struct run_file *f, const struct store_view *view)
+{
+    struct run_host *hosts = arena_dup(&f->memory, f->hosts, f->n_hosts * sizeof *hosts);
+
+    for (size_t i = 0; hosts && i < f->n_hosts; i++) {
+        struct run_host *h = &hosts[i];
+        int64_t last_ns = store_view_host(view, host_in_view(view, &h->id))->last_ns;
+        double heard = (double)(last_ns - h->begin_ns) / (double)(h->end_ns - h->begin_ns);
+        struct run_span *spans;
+
+        if (h->absent || heard < 0 || h->end_ns - last_ns < SILENT_NS) {
+            continue;
+        }
+        spans = arena_array(&f->memory, h->n_spans + 1, sizeof *spans);
+        if (!spans) {
+            return ERR_FULL;
+        }
+        if (h->n_spans) {
+            memcpy(spans, h->spans, h->n_spans * sizeof *spans);
+        }
+        spans[h->n_spans] = (struct run_span){last_ns, h->end_ns, .at_most = true};
+        h->spans = spans;
+        h->n_spans += h->n_spans < RUN_FILE_SPANS_MAX;
+        h->ppm = heard * 1e6 < h->ppm ? (uint32_t)(heard * 1e6) : h->ppm;
+        h->at_most = true;
+    }
+    f->hosts = hosts;
+    return hosts ? ERR_OK : ERR_FULL;
+}
+
 /* What the row says of the file. */
 static void run_sums(struct wire_run *run, const struct run_file *f)
 {
@@ -353,7 +385,8 @@ static enum err run_file_make(struct lab_keeper *k, struct store_view *view, str
         return e;
     }
     buf_init(&bytes, RUN_FILE_MAX);
-    e = run_file_encode(&bytes, f);
+    e = run_silences(f, view);
+    e = e ? e : run_file_encode(&bytes, f);
     e = e ? e : lab_keeper_write(k, &run->id, bytes.p, bytes.n);
     if (!e) {
         run_sums(run, f);

@@ -84,12 +84,12 @@ static struct wire_run begun(struct kept *k, const char *scope, const char *patt
     return run;
 }
 
-static void ended(struct kept *k)
+static void ended_at(struct kept *k, double second)
 {
     const struct runs_who who = {"ci", "", false};
     const struct wire_run_mark m = {.name = str_make("r")};
     const struct runs_mark mark = {
-        .m = &m, .when_ns = LAB_NS(base + 150), .now_ns = LAB_NS(base + 150)};
+        .m = &m, .when_ns = LAB_NS(base + second), .now_ns = LAB_NS(base + second)};
     struct errmsg why = {""};
     struct arena memory;
     struct wire_run run;
@@ -97,6 +97,11 @@ static void ended(struct kept *k)
     arena_init(&memory, 1u << 20);
     assert_ok(runs_end(k->db, &who, &mark, &memory, &run, &why));
     arena_fini(&memory);
+}
+
+static void ended(struct kept *k)
+{
+    ended_at(k, 150);
 }
 
 static struct wire_run row(struct kept *k, uint64_t number)
@@ -158,6 +163,21 @@ static void late_data_make_no_file_again_whose_samples_are_gone(void **state)
     kept_close(&k);
 }
 
+static void what_a_host_did_after_its_last_data_is_not_covered(void **state)
+{
+    struct kept k;
+    uint64_t number;
+
+    (void)state;
+    kept_open(&k);
+    number = begun(&k, "", "host-1").number;
+    ended_at(&k, 290);
+    keeper_start(&k, INT64_MAX / 2);
+    wait_filed(&k, number, 1);
+    assert_in_range(row(&k, number).coverage, 480000, 500000); /* 89 of 180 s */
+    kept_close(&k);
+}
+
 static void hosts_that_come_later_are_in_the_scope(void **state)
 {
     static const struct {
@@ -213,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         KEPT(late_data_make_no_file_again_whose_samples_are_gone),
+        KEPT(what_a_host_did_after_its_last_data_is_not_covered),
         KEPT(hosts_that_come_later_are_in_the_scope),
         KEPT(an_id_of_a_key_is_taken_by_its_key_alone),
     };
