@@ -113,6 +113,10 @@ struct told {
     struct wire_run *run; /* of the newest answer; NULL: none */
     struct errmsg why;
     int code;
+    bool busy;   /* it was refused for now */
+    bool absent; /* an end was refused: no such run */
+    bool behind; /* kept marks were refused for now: an end waits behind its begin */
+    bool kept;   /* the mark was kept */
 };
 
 static enum err mark_send(struct told *t, bool end, const struct wire_run_mark *m)
@@ -136,6 +140,9 @@ static enum err mark_send(struct told *t, bool end, const struct wire_run_mark *
         e = wire_run_decode(&t->run, WIRE_RUN_RUN, reply.p, reply.n);
     }
     t->code = e ? (int)cli_client_call_exit(e, &result) : CLI_OK;
+    t->absent = e == ERR_REFUSED && result.code == RPC_NOT_FOUND;
+    t->busy = e == ERR_REFUSED &&
+              (result.code == RPC_RESOURCE_EXHAUSTED || result.code == RPC_UNAVAILABLE);
     buf_fini(&request);
     buf_fini(&reply);
     return e;
@@ -146,7 +153,10 @@ static enum err kept_send(void *ctx, bool end, const struct wire_run_mark *m)
     struct told *t = ctx;
     enum err e = mark_send(t, end, m);
 
-    if (e == ERR_REFUSED && t->code != CLI_UNREACHABLE) {
+    if (t->busy) {
+        return ERR_BUSY;
+    }
+    if (e == ERR_REFUSED) {
         cli_tell(t->c, "a mark of '%.*s' that was kept is refused and dropped: %s", (int)m->name.n,
                  m->name.p, t->why.text);
         return ERR_REFUSED;
@@ -169,8 +179,10 @@ static enum err told_open(struct told *t, struct cli *c)
                      sent == 1 ? "was" : "were", sent == 1 ? "is" : "are");
         }
         if (e) {
-            cli_tell(c, "marks that were kept stay so: %s", err_text(e));
+            cli_tell(c, "marks that were kept stay so: %s",
+                     t->busy && t->why.text[0] ? t->why.text : err_text(e));
         }
+        t->behind = e && t->busy;
         e = ERR_OK; /* the new mark may come through all the same */
     }
     return e;
@@ -185,26 +197,34 @@ static void told_close(struct told *t)
     t->run = NULL;
 }
 
-/* Keeps it where no collector could be reached; what else went wrong is told. Returns the exit
- * code. */
-static int mark_or_keep(struct told *t, bool end, const struct wire_run_mark *m)
+enum keep {
+    KEEP_UNREACHED, /* a mark that no collector was reached for */
+    KEEP_BUSY,      /* and that of a busy one: nobody would send it again */
+    KEEP_EARLY,     /* and an end whose begin is kept yet */
+};
+
+/* Sends it or keeps it; what else went wrong is told. Returns the exit code. */
+static int mark_or_keep(struct told *t, bool end, enum keep keep, const struct wire_run_mark *m)
 {
-    enum err e = t->l ? mark_send(t, end, m) : ERR_UNREACHABLE;
+    bool waits = t->l && end && t->behind;
+    enum err e = waits || !t->l ? ERR_UNREACHABLE : mark_send(t, end, m);
     struct errmsg where = {""};
 
     if (!e) {
         return CLI_OK;
     }
-    if (t->l) {
+    if (t->l && !waits) {
         cli_tell(t->c, "%s", t->why.text[0] ? t->why.text : err_text(e));
     }
-    if (t->code != CLI_UNREACHABLE) {
+    if (!waits && t->code != CLI_UNREACHABLE && !(keep >= KEEP_BUSY && t->busy) &&
+        !(keep == KEEP_EARLY && t->absent)) {
         return t->code;
     }
     e = marks_keep(t->c->settings.collector, end, m, &where);
     if (e) {
         return cli_fail(t->c, CLI_UNREACHABLE, "the mark is lost: %s", where.text);
     }
+    t->kept = true;
     cli_tell(t->c, "the mark is kept in %s; the next 'procfleet run' sends it", where.text);
     return CLI_OK;
 }
@@ -252,7 +272,7 @@ static int mark_body(struct cli *c, bool end)
         return cli_fail(c, CLI_FAILED, "no random number");
     }
     err_ignore(told_open(&t, c)); /* it has said so */
-    result = mark_or_keep(&t, end, &x.m);
+    result = mark_or_keep(&t, end, end ? KEEP_BUSY : KEEP_UNREACHED, &x.m);
     if (result == CLI_OK && !end && (t.run || !x.m.key.n)) {
         id_print(t.run, &x.m.id);
     }
@@ -331,6 +351,7 @@ static int exec_run(struct cli *c, struct mark *x, char **argv)
     struct errmsg why = {""};
     struct told t;
     int code = COMMAND_FAILED;
+    bool kept;
     enum err e;
 
     (void)snprintf(variable, sizeof variable, VARIABLE "=%s", uuid_format(id, &x->m.id));
@@ -340,7 +361,8 @@ static int exec_run(struct cli *c, struct mark *x, char **argv)
         return cli_fail(c, (enum cli_exit)COMMAND_FAILED, "%s", why.text);
     }
     exec_connect(&t, c);
-    (void)mark_or_keep(&t, false, &x->m); /* the command runs whatever becomes of the mark */
+    (void)mark_or_keep(&t, false, KEEP_BUSY, &x->m); /* the command runs, whatever becomes of it */
+    kept = t.kept;
     told_close(&t);
     e = os_program_wait(program, &code, &why);
     if (e) {
@@ -352,7 +374,7 @@ static int exec_run(struct cli *c, struct mark *x, char **argv)
     x->m.exit_code = (uint32_t)code;
     x->m.n_labels = 0;
     exec_connect(&t, c);
-    (void)mark_or_keep(&t, true, &x->m);
+    (void)mark_or_keep(&t, true, kept ? KEEP_EARLY : KEEP_BUSY, &x->m);
     told_close(&t);
     return code;
 }

@@ -17,6 +17,7 @@
 #define AGE_NS    (7 * 86400 * CLK_S)
 #define SUM_BYTES 8u
 #define LOCK_NS   (2 * CLK_S)
+#define KEEP_NS   (30 * CLK_S) /* to keep one: it would be lost */
 #define END       1u
 
 struct marks {
@@ -58,7 +59,7 @@ static void marks_close(struct marks *m)
 static enum err marks_open(struct marks *m, bool make)
 {
     const char *below = "", *home = marks_home(&below);
-    int64_t until_ns = os_mono_ns() + LOCK_NS;
+    int64_t until_ns = os_mono_ns() + (make ? KEEP_NS : LOCK_NS);
     enum err e;
 
     *m = (struct marks){.dir = NULL};

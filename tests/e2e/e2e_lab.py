@@ -186,6 +186,18 @@ def offline_sent(fleet):
     ready(fleet, "later")
 
 
+def crowded(fleet):
+    """More marks at once than a certificate may: what is not taken is kept, and nothing is lost."""
+    many = [subprocess.Popen([os.path.join(BIN, "procfleet"), "run", "exec", "crowd", "--", "true"], env=environment(fleet, "ci"),
+                             stderr=subprocess.DEVNULL) for _ in range(24)]
+    check("each command ran", [p.wait(60) for p in many], [0] * len(many))
+    for _ in range(3):
+        if marks(fleet):
+            run(fleet, "exec", "after", "--", "true")
+    rows = listed(fleet, "crowd", "--limit", "100")
+    check("each run is there and has ended", (len(rows), [r for r in rows if r["state"] == "open"]), (len(many), []))
+
+
 def elsewhere(fleet):
     out = fleet.path("burn.pfr")
     fleet.cli("run", "export", "burn", "-o", out)
@@ -226,4 +238,5 @@ with Fleet() as fleet:
     kill(fleet)
     offline(fleet)
     offline_sent(fleet)
+    crowded(fleet)
     elsewhere(fleet)
