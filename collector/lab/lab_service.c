@@ -6,6 +6,7 @@
 
 #include "collector/lab/extract_range.h"
 #include "collector/lab/lab_keeper.h"
+#include "collector/lab/mark_limit.h"
 #include "collector/lab/runs.h"
 #include "collector/store/batch_time.h"
 #include "common/base/clk.h"
@@ -18,9 +19,6 @@
 
 #define MEMORY_MAX   ((size_t)64 << 20) /* of one call */
 #define REPLY_MAX    (4u << 20)
-#define OWNERS_MAX   512u
-#define MARKS_SECOND 10
-#define MARKS_DAY    10000
 #define DAY_NS       (86400 * CLK_S)
 #define LATE_MAX_NS  (8 * DAY_NS)  /* a mark may be told so long afterwards */
 #define AHEAD_MAX_NS (5 * CLK_S)   /* and may lie so far ahead of its arrival */
@@ -28,12 +26,6 @@
 #define PUTS_MAX     4u
 #define PUT_IDLE_NS  (60 * CLK_S)
 #define WINDOWS_OF   16u /* a list of no more runs has their hosts' windows */
-
-/* When all that was taken will have flowed back, monotonic: of a second's allowance, of a day's. */
-struct owner {
-    char name[64];
-    int64_t second_ns, day_ns, used_ns;
-};
 
 /* A file that is being sent. */
 struct put {
@@ -49,8 +41,7 @@ struct lab_service {
     struct lab_db *db;
     struct lab_keeper *keeper;
     struct os_mutex *lock; /* guards what follows */
-    size_t n_owners;
-    struct owner owners[OWNERS_MAX];
+    struct mark_limit limit;
     struct put puts[PUTS_MAX];
 };
 
@@ -126,57 +117,17 @@ static void call_end(struct call *c, enum err e, enum wire_run_kind kind, const 
     arena_fini(&c->memory);
 }
 
-/* -- how often a certificate may mark -- */
-
-static struct owner *owner_get(struct lab_service *s, const char *name, int64_t now_ns)
-{
-    size_t oldest = 0;
-
-    for (size_t i = 0; i < s->n_owners; i++) {
-        if (strcmp(s->owners[i].name, name) == 0) {
-            return &s->owners[i];
-        }
-        oldest = s->owners[i].used_ns < s->owners[oldest].used_ns ? i : oldest;
-    }
-    if (s->n_owners < OWNERS_MAX) {
-        oldest = s->n_owners++;
-    }
-    s->owners[oldest] = (struct owner){.second_ns = now_ns, .day_ns = now_ns};
-    (void)snprintf(s->owners[oldest].name, sizeof s->owners[oldest].name, "%s", name);
-    return &s->owners[oldest];
-}
-
-/* Takes one of an allowance of `burst` in span_ns; the time to wait when there is none. */
-static int64_t allowance_wait(int64_t empty_ns, int64_t burst, int64_t span_ns, int64_t now_ns)
-{
-    int64_t wait_ns = empty_ns - now_ns - (burst - 1) * (span_ns / burst);
-
-    return wait_ns > 0 ? wait_ns : 0;
-}
-
-static int64_t allowance_take(int64_t empty_ns, int64_t burst, int64_t span_ns, int64_t now_ns)
-{
-    return (empty_ns > now_ns ? empty_ns : now_ns) + span_ns / burst;
-}
+/* -- marks -- */
 
 /* True: too many; the call has been answered. */
 static bool limited(struct lab_service *s, struct rpc_call *rpc)
 {
     const struct net_identity *peer = rpc_call_peer(rpc);
-    int64_t now_ns = os_mono_ns(), second_ns, day_ns, wait_ns;
     char name[160];
-    struct owner *o;
+    int64_t wait_ns;
 
     os_mutex_lock(s->lock);
-    o = owner_get(s, peer->name, now_ns);
-    second_ns = allowance_wait(o->second_ns, MARKS_SECOND, CLK_S, now_ns);
-    day_ns = allowance_wait(o->day_ns, MARKS_DAY, DAY_NS, now_ns);
-    wait_ns = second_ns > day_ns ? second_ns : day_ns;
-    if (!wait_ns) {
-        o->second_ns = allowance_take(o->second_ns, MARKS_SECOND, CLK_S, now_ns);
-        o->day_ns = allowance_take(o->day_ns, MARKS_DAY, DAY_NS, now_ns);
-    }
-    o->used_ns = now_ns;
+    wait_ns = mark_limit_take(&s->limit, peer->name, os_mono_ns());
     os_mutex_unlock(s->lock);
     if (!wait_ns) {
         return false;
@@ -184,12 +135,10 @@ static bool limited(struct lab_service *s, struct rpc_call *rpc)
     log_line(LOG_WARN, "lab", "marks_limited", "peer=%s name=%s wait_ms=%" PRId64, peer->address,
              log_str(name, sizeof name, peer->name), wait_ns / (int64_t)CLK_MS);
     rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, (uint32_t)(wait_ns / CLK_MS + 1),
-             "more than %d marks in a second or %d in a day of one certificate", MARKS_SECOND,
-             MARKS_DAY);
+             "more than %d marks in a second or %d in a day of one certificate", MARK_LIMIT_SECOND,
+             MARK_LIMIT_DAY);
     return true;
 }
-
-/* -- marks -- */
 
 static bool id_is_set(const struct uuid *id)
 {
