@@ -29,12 +29,14 @@ static bool values_room(struct event_values *w, size_t n)
     return room;
 }
 
+/* A reader refuses what is longer, or no UTF-8. */
 static struct str values_text(struct event_values *w, struct str s, size_t max)
 {
-    if (s.n > max) {
-        w->cut = true;
-        s.n = utf8_cut(s.p, s.n, max);
-    }
+    size_t n = s.n > max ? utf8_cut(s.p, s.n, max) : s.n;
+
+    n = n ? utf8_whole(s.p, n) : 0;
+    w->cut = w->cut || n < s.n;
+    s.n = n;
     return s;
 }
 

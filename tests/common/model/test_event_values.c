@@ -230,9 +230,33 @@ static void a_value_is_found_by_name_or_path(void **state)
     assert_false(event_values_find(&v, &type, values_of(&w), TEXT("a.b.c.d.e.f.g")));
 }
 
+/* What a program writes may be no UTF-8, also as a name: the rest of its event arrives. */
+static void what_is_no_utf8_is_cut_there(void **state)
+{
+    static struct event_values w;
+    const struct value_sink s = event_values_begin(&w);
+    struct event_type type = {.fields = w.fields};
+    struct value v;
+
+    (void)state;
+    put(&s, (struct value){.name = TEXT("t\xff"), .kind = VALUE_TEXT, .v.text = TEXT("ab\x80z")});
+    s.begin(s.ctx, TEXT("o"), VALUE_STRUCT);
+    put_uint(&s, "m\xff", 7);
+    put_uint(&s, "n", 8);
+    s.end(s.ctx);
+    assert_true(w.cut);
+    assert_true(event_values_ok(w.n_fields, values_of(&w)));
+    type.n_fields = w.n_fields;
+    assert_true(event_values_find(&v, &type, values_of(&w), TEXT("t")));
+    assert_true(str_eq(v.v.text, TEXT("ab")));
+    assert_true(event_values_find(&v, &type, values_of(&w), TEXT("o.m")) && v.v.u == 7);
+    assert_true(event_values_find(&v, &type, values_of(&w), TEXT("o.n")) && v.v.u == 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_utf8_is_cut_there),
         cmocka_unit_test(every_value_comes_back_as_it_was),
         cmocka_unit_test(every_shorter_and_longer_input_is_refused),
         cmocka_unit_test(what_no_writer_writes_is_refused),
