@@ -589,7 +589,12 @@ static void put_notes(struct etl_stacks *s, struct table *sheet, const char *fil
     const struct etl_stack_join_stats *j = &s->joined;
     const struct etl_stack_names_stats *n = etl_stack_names_stats(s->names);
 
-    if (sheet) {
+    if (!j->events && sheet) {
+        etl_job_note(sheet, file, "no %s are recorded, or none is meant", events_of[s->of].what);
+    } else if (!j->events) {
+        fprintf(stderr, ETL_JOB_PROGRAM ": %s: no %s are recorded, or none is meant\n", file,
+                events_of[s->of].what);
+    } else if (sheet) {
         etl_job_note(sheet, file, "%llu %s, %llu of them with a stack",
                      (unsigned long long)j->events, events_of[s->of].what,
                      (unsigned long long)j->joined);

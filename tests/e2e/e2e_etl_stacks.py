@@ -180,6 +180,9 @@ def other_events(room):
                                                        *(tick(i, 1 << 62, 11) for i in (1, 2))])
     check("speedscope has numbers, however large", json.loads(run(wide, "--event", "alloc", "--format", "speedscope"))["profiles"][0]["weights"], [1 << 63])
     check("any event, with the stack of its header", folded(path, "--event", "*DotNETRuntime#80"), {(a, inner): 1, (a, outer, inner): 1})
+    for form in ("table", "html"):
+        r = subprocess.run([ETL, "stacks", path, "--event", "fault", "--format", form], capture_output=True, text=True, timeout=60, check=False)
+        ensure("why there is nothing", "no hard faults are recorded" in r.stdout + r.stderr, r)
     check("by GUID", sum(folded(path, "--event", CLR + "#80").values()), 2)
     check("how long a thread had waited", folded(path, "--event", "switch"), {(a, outer): 2000000})
 
