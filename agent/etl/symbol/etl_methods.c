@@ -75,6 +75,9 @@ static const char *name_keep(struct etl_methods *m)
     if (m->name.bad) {
         return NULL; /* longer than any that is read by people */
     }
+    if (m->name.n == 0) {
+        return ""; /* it has no bytes */
+    }
     key = hash_bytes(m->name.p, m->name.n, m->seed);
     for (; (place = map_get(&m->by_name, key)) != 0; key++) {
         p = (char *)(uintptr_t)place;
