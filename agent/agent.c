@@ -10,6 +10,7 @@
 #include "agent/conf/agent_conf.h"
 #include "agent/control/control_agent.h"
 #include "agent/enroll/renew.h"
+#include "agent/inventory/inventory_host.h"
 #include "agent/monitor.h"
 #include "agent/privacy/privacy.h"
 #include "agent/source/trace/etl_file.h"
@@ -40,7 +41,8 @@ struct agent {
     struct agent_identity identity;
     struct privacy *filter;
     struct monitor *monitor;
-    struct source_about about; /* as it was at start: the source changes its own */
+    struct source_about about;        /* as it was at start: the source changes its own */
+    struct inventory_host *inventory; /* the uplink's thread's; NULL: a recording, of elsewhere */
     struct batch_builder *batch;
     struct agent_store store;
     struct uplink *uplink;
@@ -540,6 +542,14 @@ static void agent_on_events(void *ctx, bool kept)
     }
 }
 
+static size_t agent_on_facts(void *ctx, uint8_t *out, bool *changed)
+{
+    struct agent *a = ctx;
+
+    *changed = inventory_host_look(a->inventory, os_mono_ns());
+    return inventory_host_encode(a->inventory, out);
+}
+
 static enum err agent_open_uplink(struct agent *a, struct errmsg *why)
 {
     const struct source_about *about = monitor_about(a->monitor);
@@ -550,6 +560,7 @@ static enum err agent_open_uplink(struct agent *a, struct errmsg *why)
                                .heartbeat_ns = a->opts.conf->heartbeat_ns,
                                .limit = agent_on_limit,
                                .events = agent_on_events,
+                               .facts = a->inventory ? agent_on_facts : NULL,
                                .ctx = a};
     struct wire_hello *h = &conf.hello;
 
@@ -572,7 +583,10 @@ static enum err agent_open_pipeline(struct agent *a, struct errmsg *why)
         return e;
     }
     agent_store_mark(&a->store, a->opts.conf, &monitor_about(a->monitor)->boot);
-    e = agent_open_batch(a);
+    if (a->opts.n_files == 0) {
+        e = inventory_host_create(&a->inventory, a->opts.conf->labels, a->opts.conf->n_labels);
+    }
+    e = e ? e : agent_open_batch(a);
     if (e) {
         return errmsg_set(why, e, "cannot set up the agent's pipeline: %s", err_text(e));
     }
@@ -762,6 +776,7 @@ void agent_destroy(struct agent *a, int64_t until_ns)
     }
     agent_identity_rest(&a->identity);
     uplink_stop(a->uplink, until_ns);
+    inventory_host_destroy(a->inventory);
     batch_destroy(a->batch);
     monitor_destroy(a->monitor);
     agent_store_close(&a->store);

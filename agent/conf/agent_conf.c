@@ -127,6 +127,10 @@ static const struct conf_key keys[] = {
     {"identity.name", CONF_TEXT, "", 0, 0, NULL,
      "name of this host, default the machine's; the certificate's name is what counts, a "
      "difference is logged"},
+    {"labels", CONF_LIST, "", 0, INVENTORY_LABELS_MAX, NULL,
+     "KEY=VALUE, as rack=3: what this host is called besides its name, for --label and --where; "
+     "keys of a-z, 0-9, _ . and -, 32 bytes at most, values 64; the collector's lab.labels are "
+     "stronger"},
     {"privacy.command_line", CONF_CHOICE, "redact", 0, 0, "none|exe|redact|full",
      "what of command lines leaves this host: nothing, the first argument, all but the values of "
      "secret arguments, everything"},
@@ -356,6 +360,30 @@ static enum err read_words(struct agent_conf *c, struct errmsg *why)
     return ERR_OK;
 }
 
+static enum err read_labels(struct agent_conf *c, struct errmsg *why)
+{
+    const char *const *items;
+    size_t n = conf_list(c->raw, "labels", &items);
+    char text[320];
+
+    for (size_t i = 0; i < n; i++) {
+        struct label *l = &c->labels[i];
+
+        if (!inventory_label_parse(l, items[i])) {
+            (void)snprintf(text, sizeof text, "'%.100s' is not " INVENTORY_LABEL_WANTED, items[i]);
+            return conf_wrong(c->raw, "labels", why, text);
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (str_eq(c->labels[k].key, l->key)) {
+                (void)snprintf(text, sizeof text, "%.*s is there twice", (int)l->key.n, l->key.p);
+                return conf_wrong(c->raw, "labels", why, text);
+            }
+        }
+        c->n_labels = i + 1;
+    }
+    return ERR_OK;
+}
+
 static enum err read_events(struct agent_conf *c, struct errmsg *why)
 {
     struct forward_conf *f = &c->events;
@@ -407,6 +435,9 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
     }
     if (!e) {
         e = read_events(c, why);
+    }
+    if (!e) {
+        e = read_labels(c, why);
     }
     if (e) {
         return e;

@@ -10,6 +10,7 @@
 #include "agent/privacy/process_filter.h"
 #include "common/conf/conf.h"
 #include "common/log/log.h"
+#include "common/model/inventory.h"
 
 #define AGENT_CONF_ADDRESSES_MAX 8
 #define AGENT_CONF_PORT          "7420" /* of an address without one */
@@ -35,6 +36,8 @@ struct agent_conf {
     int64_t heartbeat_ns;
     char *ca, *cert, *key; /* owned, absolute or below state_dir */
     const char *name;      /* identity.name; NULL = the machine's */
+    size_t n_labels;
+    struct label labels[INVENTORY_LABELS_MAX];
     struct privacy_conf filter;
     struct process_filter_conf who;
     uint32_t *pids;            /* owned: those of who */

@@ -253,6 +253,7 @@ enum err uplink_start(struct uplink **out, const struct uplink_conf *conf, struc
     u->limit = conf->limit;
     u->events = conf->events;
     u->utc_ns = conf->utc_ns;
+    u->facts = conf->facts;
     u->ctx = conf->ctx;
     u->in_flight = 1;
     u->status.since_ns = os_mono_ns();

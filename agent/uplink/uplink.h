@@ -45,6 +45,10 @@ struct uplink_conf {
     /* At each Hello: whether it keeps events of providers. May be NULL. */
     void (*events)(void *ctx, bool kept);
     int64_t (*utc_ns)(void *ctx); /* the host's clock; NULL: os_utc_ns */
+    /* Before each Hello and Heartbeat, on the uplink's thread: the bytes of what the host is known
+     * by (wire_inventory.h), at most WIRE_FACTS_MAX. A Heartbeat has them when they have changed
+     * since the call before. May be NULL. */
+    size_t (*facts)(void *ctx, uint8_t *out, bool *changed);
     void *ctx;
 };
 

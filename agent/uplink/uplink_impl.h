@@ -50,6 +50,7 @@ struct uplink {
     void (*limit)(void *ctx, size_t bytes);
     void (*events)(void *ctx, bool kept);
     int64_t (*utc_ns)(void *ctx);
+    size_t (*facts)(void *ctx, uint8_t *out, bool *changed);
     void *ctx;
     struct rpc_client *clients[UPLINK_ADDRESSES_MAX];
     char *addresses[UPLINK_ADDRESSES_MAX];
@@ -63,6 +64,7 @@ struct uplink {
     uint64_t stale[UPLINK_ADDRESSES_MAX]; /* the clients' connections that were given up */
     bool patient[UPLINK_ADDRESSES_MAX];   /* the clients that make long pauses */
     bool greeted;                         /* Hello succeeded and nothing failed since */
+    bool facts_due;                       /* they have changed since they were told */
     enum uplink_talk talk;
     struct rpc_pending *talk_call;
     int64_t talk_mono_ns; /* what it said */

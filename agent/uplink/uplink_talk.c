@@ -206,6 +206,15 @@ static int64_t uplink_talk_utc_ns(const struct uplink *u)
     return u->utc_ns ? u->utc_ns(u->ctx) : os_utc_ns();
 }
 
+static size_t uplink_talk_facts(struct uplink *u, uint8_t *out)
+{
+    bool changed = false;
+    size_t n = u->facts ? u->facts(u->ctx, out, &changed) : 0;
+
+    u->facts_due = u->facts_due || changed;
+    return n;
+}
+
 static void uplink_talk_hello(struct uplink *u)
 {
     uint64_t next_seq;
@@ -213,6 +222,7 @@ static void uplink_talk_hello(struct uplink *u)
     u->outbox.next(u->outbox.ctx, &u->hello.stream, &next_seq);
     u->hello.wall_ns = uplink_talk_utc_ns(u);
     u->talk_mono_ns = u->hello.mono_ns = os_mono_ns();
+    u->hello.n_told = uplink_talk_facts(u, u->hello.told);
     u->carried = false;
     buf_reset(&u->request);
     err_ignore(
@@ -225,6 +235,8 @@ static void uplink_talk_heartbeat(struct uplink *u)
     struct wire_heartbeat beat = {.last_mono_ns = u->hello.last_mono_ns,
                                   .last_rtt_ns = u->hello.last_rtt_ns};
 
+    beat.n_told = uplink_talk_facts(u, beat.told);
+    beat.n_told = u->facts_due ? beat.n_told : 0;
     u->outbox.next(u->outbox.ctx, &beat.stream, &beat.next_seq);
     beat.wall_ns = uplink_talk_utc_ns(u);
     u->talk_mono_ns = beat.mono_ns = os_mono_ns();
@@ -314,6 +326,7 @@ static void uplink_talk_on_hello(struct uplink *u, enum err e, const struct rpc_
     uplink_talk_limits(u, &answer);
     uplink_talk_stored(u, answer.last_seq);
     u->greeted = true;
+    u->facts_due = false;
     u->clock_ns = os_mono_ns() + CLOCK_FIRST_NS;
     uplink_talk_succeeded(u, "hello accepted");
 }
@@ -336,6 +349,7 @@ static void uplink_talk_on_heartbeat(struct uplink *u, enum err e, const struct 
     } else {
         uplink_talk_measured(u, took_ns, answer.received_ns, answer.replied_ns);
         u->clock_ns = os_mono_ns() + CLOCK_NS + uplink_chance(u, CLOCK_NS / 8);
+        u->facts_due = false;
         uplink_talk_succeeded(u, "heartbeat");
         os_mutex_lock(u->lock);
         u->status.heartbeats++;

@@ -38,6 +38,17 @@ bool inventory_key_ok(struct str key)
     return true;
 }
 
+bool inventory_label_parse(struct label *out, const char *text)
+{
+    const char *eq = strchr(text, '=');
+
+    if (!eq) {
+        return false;
+    }
+    *out = (struct label){.key = {text, (size_t)(eq - text)}, .value = str_make(eq + 1)};
+    return inventory_label_ok(out);
+}
+
 struct str inventory_label(const struct facts *f, struct str key)
 {
     for (size_t i = 0; i < f->n_labels; i++) {

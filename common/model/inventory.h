@@ -101,6 +101,12 @@ static inline bool inventory_label_ok(const struct label *l)
     return inventory_key_ok(l->key) && inventory_text_ok(l->value, LABEL_VALUE_MAX);
 }
 
+/* "rack=3", parts borrowed; the value may be empty or have "=" in it. False: it is none. */
+#define INVENTORY_LABEL_WANTED                                                           \
+    "KEY=VALUE with a key of a-z, 0-9, _ . -, 32 bytes at most, that is no name of the " \
+    "inventory's"
+bool inventory_label_parse(struct label *out, const char *text);
+
 /* Its value; p is NULL where there is no such label. */
 struct str inventory_label(const struct facts *f, struct str key);
 

@@ -2,6 +2,7 @@
 
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
+#include "common/wire/wire_facts.h"
 #include "common/wire/wire_info.h"
 #include "common/wire/wire_lifetimes.h"
 #include "common/wire/wire_overview.h"
@@ -422,7 +423,10 @@ static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, stru
     if (!e) {
         e = WIRE_PUT_TEXT(m, version, h->version, MODEL_TEXT_MAX, a);
     }
-    return e;
+    if (!e && h->facts) {
+        e = wire_facts_put(&m->inventory, &m->n_labels, &m->labels, h->facts, a);
+    }
+    return e ? e : WIRE_PUT_TEXT(m, class_, h->class, MODEL_TEXT_MAX, a);
 }
 
 static enum err put_hosts(Procfleet__V1__Answer *m, const struct wire_answer *in,
@@ -649,13 +653,26 @@ enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 
 /* -- decode -- */
 
-static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
+static enum err get_facts(struct wire_host *h, const Procfleet__V1__Host *m, struct wire_arena *a)
+{
+    struct facts *f;
+
+    if (!m->inventory && !m->n_labels) {
+        return ERR_OK;
+    }
+    f = wire_arena_alloc(a, sizeof *f);
+    h->facts = f;
+    return f ? wire_facts_get(f, m->inventory, m->n_labels, m->labels) : a->bad;
+}
+
+static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m, struct wire_arena *a)
 {
     if (!wire_uuid_get(&h->id, m->has_id, &m->id) ||
         !wire_uuid_get(&h->boot, m->has_boot, &m->boot) ||
         !wire_text_get(&h->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX) ||
         !wire_text_get(&h->source, m->has_source, &m->source, MODEL_TEXT_MAX) ||
-        !wire_text_get(&h->version, m->has_version, &m->version, MODEL_TEXT_MAX)) {
+        !wire_text_get(&h->version, m->has_version, &m->version, MODEL_TEXT_MAX) ||
+        !wire_text_get(&h->class, m->has_class_, &m->class_, MODEL_TEXT_MAX)) {
         return ERR_CORRUPT;
     }
     h->connected = m->connected != 0;
@@ -682,7 +699,7 @@ static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
     h->cpu_permille = h->has_cpu ? (int64_t)m->cpu_permille : 0;
     h->has_memory = m->has_working_set_size && m->working_set_size <= INT64_MAX;
     h->memory = h->has_memory ? (int64_t)m->working_set_size : 0;
-    return ERR_OK;
+    return get_facts(h, m, a);
 }
 
 static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *m,
@@ -692,7 +709,7 @@ static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *
     enum err e = items ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < m->n_hosts; i++) {
-        e = get_host(&items[i], m->hosts[i]);
+        e = get_host(&items[i], m->hosts[i], a);
     }
     out->hosts = items;
     out->n_hosts = m->n_hosts;
@@ -846,7 +863,8 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
         m->n_used > WIRE_USED_MAX) {
         return ERR_FULL;
     }
-    wire_arena_allow(a, RESULT_BYTES + wire_info_types_bytes(m->event_types, m->n_event_types));
+    wire_arena_allow(a, RESULT_BYTES + m->n_hosts * (sizeof(struct facts) + 64) +
+                            wire_info_types_bytes(m->event_types, m->n_event_types));
     out->since_ns = m->since_ns;
     out->until_ns = m->until_ns;
     out->partial = m->partial != 0;

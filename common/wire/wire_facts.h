@@ -11,6 +11,11 @@ NODISCARD enum err wire_facts_put(Procfleet__V1__Inventory **inventory, size_t *
                                   Procfleet__V1__Label ***labels, const struct facts *f,
                                   struct wire_arena *a);
 
+/* Appends encoded facts, made by us, to a packed message whose fields of these numbers (below 16)
+ * are inventory and labels. Errors: those of buf_put */
+NODISCARD enum err wire_facts_small_append(struct buf *out, const uint8_t *told, size_t n,
+                                           unsigned inventory, unsigned labels);
+
 /* Texts are the message's. Errors: ERR_CORRUPT, ERR_FULL */
 NODISCARD enum err wire_facts_get(struct facts *out, const Procfleet__V1__Inventory *inventory,
                                   size_t n_labels, Procfleet__V1__Label *const *labels);

@@ -13,6 +13,10 @@
 /* Errors: ERR_INVALID (a text, label or count breaks the rules of inventory.h), ERR_FULL */
 NODISCARD enum err wire_facts_encode(struct buf *out, const struct facts *f);
 
+/* Labels, os, cpus and memory_bytes alone, of facts that keep the rules of inventory.h. Returns its
+ * bytes. */
+size_t wire_facts_small_encode(uint8_t out[WIRE_FACTS_MAX], const struct facts *f);
+
 /* Texts are copied to the arena. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
 NODISCARD enum err wire_facts_decode(struct facts *out, const void *p, size_t n, struct arena *a);
 

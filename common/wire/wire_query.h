@@ -107,6 +107,8 @@ struct wire_host {
     uint32_t clones;              /* further machines that claim this identity */
     bool has_cpu, has_memory;     /* ListHosts, of the newest 30 s up to last_ns that have it: */
     int64_t cpu_permille, memory; /* of one processor; working sets, bytes: all processes */
+    const struct facts *facts;    /* ListHosts: labels and inventory; NULL: none are known */
+    struct str class;             /* likewise: of hosts that are alike, in words; empty: unknown */
 };
 
 struct wire_row {  /* a process with values of the reply's `metrics` */

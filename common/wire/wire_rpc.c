@@ -1,6 +1,7 @@
 #include "common/wire/wire_rpc.h"
 
 #include "common/wire/wire.h"
+#include "common/wire/wire_facts.h"
 #include "proto/rpc.pb-c.h"
 
 #define PACK_BYTES (16u << 10) /* memory to repair text in */
@@ -49,40 +50,8 @@ enum err wire_rpc_hello_encode(struct buf *out, const struct wire_hello *in)
     if (!e) {
         e = wire_pack(out, &m);
     }
-    wire_arena_fini(&a);
-    return e;
-}
-
-static enum err read_hello(struct wire_hello *out, const Procfleet__V1__HelloRequest *m)
-{
-    if (!wire_uuid_get(&out->host, m->has_host, &m->host) ||
-        !wire_uuid_get(&out->boot, m->has_boot, &m->boot) || !GET_TEXT(out, m, name) ||
-        !GET_TEXT(out, m, version) || !GET_TEXT(out, m, source) || !GET_TEXT(out, m, system)) {
-        return ERR_CORRUPT;
-    }
-    out->stream = m->stream;
-    out->cpus = m->cpus;
-    out->wall_ns = m->wall_ns;
-    out->mono_ns = m->mono_ns;
-    out->last_mono_ns = m->last_mono_ns;
-    out->last_rtt_ns = m->last_rtt_ns;
-    return ERR_OK;
-}
-
-enum err wire_rpc_hello_decode(struct wire_hello *out, const void *p, size_t n)
-{
-    struct wire_hello v = {0};
-    Procfleet__V1__HelloRequest *m;
-    struct wire_arena a;
-    enum err e;
-
-    wire_arena_init(&a, 0);
-    e = wire_unpack(&m, &a, &procfleet__v1__hello_request__descriptor, p, n);
     if (!e) {
-        e = read_hello(&v, m);
-    }
-    if (!e) {
-        *out = v;
+        e = wire_facts_small_append(out, in->told, in->n_told, 13, 14);
     }
     wire_arena_fini(&a);
     return e;
@@ -162,6 +131,7 @@ enum err wire_rpc_push_reply_decode(struct wire_push_reply *out, const void *p, 
 enum err wire_rpc_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 {
     Procfleet__V1__HeartbeatRequest m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
+    enum err e;
 
     WIRE_PUT(&m, stream, in->stream);
     WIRE_PUT(&m, next_seq, in->next_seq);
@@ -169,27 +139,8 @@ enum err wire_rpc_heartbeat_encode(struct buf *out, const struct wire_heartbeat 
     WIRE_PUT(&m, mono_ns, in->mono_ns);
     WIRE_PUT(&m, last_mono_ns, in->last_mono_ns);
     WIRE_PUT(&m, last_rtt_ns, in->last_rtt_ns);
-    return wire_pack(out, &m);
-}
-
-enum err wire_rpc_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t n)
-{
-    Procfleet__V1__HeartbeatRequest *m;
-    struct wire_arena a;
-    enum err e;
-
-    wire_arena_init(&a, 0);
-    e = wire_unpack(&m, &a, &procfleet__v1__heartbeat_request__descriptor, p, n);
-    if (!e) {
-        out->stream = m->stream;
-        out->next_seq = m->next_seq;
-        out->wall_ns = m->wall_ns;
-        out->mono_ns = m->mono_ns;
-        out->last_mono_ns = m->last_mono_ns;
-        out->last_rtt_ns = m->last_rtt_ns;
-    }
-    wire_arena_fini(&a);
-    return e;
+    e = wire_pack(out, &m);
+    return e ? e : wire_facts_small_append(out, in->told, in->n_told, 7, 8);
 }
 
 enum err wire_rpc_heartbeat_reply_encode(struct buf *out, const struct wire_heartbeat_reply *in)

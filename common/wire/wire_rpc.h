@@ -8,6 +8,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
+#include "common/wire/wire_inventory.h"
 
 /* Full method names, the keys of dispatch. */
 #define RPC_INGEST_HELLO     "procfleet.v1.Ingest/Hello"
@@ -27,6 +28,8 @@ struct wire_hello {
      * way there and back, less the collector's own time; 0 = none yet. With what the collector
      * noted then it bounds the error of the clocks' offset. */
     int64_t last_mono_ns, last_rtt_ns;
+    size_t n_told;                /* labels and inventory, encoded (wire_inventory.h), 0: none; */
+    uint8_t told[WIRE_FACTS_MAX]; /* checked, where they were decoded */
 };
 
 struct wire_hello_reply {
@@ -49,6 +52,8 @@ struct wire_heartbeat {
     uint64_t next_seq;
     int64_t wall_ns, mono_ns;
     int64_t last_mono_ns, last_rtt_ns; /* as in wire_hello */
+    size_t n_told;                     /* likewise, when they have changed */
+    uint8_t told[WIRE_FACTS_MAX];
 };
 
 struct wire_heartbeat_reply {

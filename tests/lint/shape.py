@@ -18,7 +18,7 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
     "common/lab", "common/expr", "common/http", "agent/forward", "agent/inventory", "agent/control", "agent/own", "agent/record",
     "agent/clr", "agent/etl"))
 NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
-    "agent/clr", "agent/control", "agent/etl", "agent/forward",
+    "agent/clr", "agent/control", "agent/etl", "agent/forward", "agent/inventory",
     "collector/lab", "common/expr", "common/http", "common/lab", "console"))
 
 # figure: (limit, goal). More than the limit fails.

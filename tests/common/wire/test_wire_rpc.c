@@ -20,7 +20,13 @@ WIRE_SHAPE(hello, rpc_hello,
 WIRE_SHAPE(hello_reply, rpc_hello_reply,
            {"0.1", 1 << 20, 2, UINT64_MAX, 1700000000000000000, 1700000000000000001, true})
 WIRE_SHAPE(push_reply, rpc_push_reply, {true, 42})
-WIRE_SHAPE(heartbeat, rpc_heartbeat, {7, 8, -9, 10, 14, 15})
+WIRE_SHAPE(heartbeat, rpc_heartbeat,
+           {.stream = 7,
+            .next_seq = 8,
+            .wall_ns = -9,
+            .mono_ns = 10,
+            .last_mono_ns = 14,
+            .last_rtt_ns = 15})
 WIRE_SHAPE(heartbeat_reply, rpc_heartbeat_reply, {11, 12})
 
 static const struct wire_shape shapes[] = {
