@@ -208,11 +208,12 @@ static void value_of_metric(const struct judged *j, const struct metric *m, stru
 static void value_of_facts(const struct judged *j, uint32_t slot, struct expr_value *out)
 {
     const struct facts *f = query_facts(j->q, j->row.span);
-    const char *in = (const char *)&f->inventory;
+    const char *in;
 
     if (!f) {
         return;
     }
+    in = (const char *)&f->inventory;
     if (slot >= SLOT_LABELS) {
         struct str v = inventory_label(f, j->where->labels[slot - SLOT_LABELS]);
 
