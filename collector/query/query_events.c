@@ -294,8 +294,11 @@ static bool event_fits(struct events *x, const struct life_event *ev)
         row.info = &info;
     }
     if (x->where) {
-        return expr_event_run(x->where, ev, str_make(s->about->name),
-                              str_make(field_kind_name(ev->kind))) == EXPR_TRUE;
+        enum expr_truth t = expr_event_run(x->where, ev, str_make(s->about->name),
+                                           str_make(field_kind_name(ev->kind)));
+
+        x->q->where_unknown += t == EXPR_UNKNOWN;
+        return t == EXPR_TRUE;
     }
     return query_where_fits(x->q, &row);
 }

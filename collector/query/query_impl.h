@@ -96,6 +96,7 @@ struct query {
     size_t expected;           /* spans of hosts of which data is expected */
     struct query_where *where; /* NULL: no filter */
     bool where_is_long;        /* it asks about path or command line, which are not in brief */
+    uint64_t where_unknown;    /* rows of which it is not known whether they fit */
     size_t n_absent;           /* names asked for that are no host's */
     struct str absent[WIRE_HOSTS_MAX + 1];
 };

@@ -52,7 +52,6 @@ struct query_where {
     uint8_t ids[EXPR_NODES_MAX];
     uint8_t n_labels;
     struct str labels[INVENTORY_LABELS_MAX];
-    uint64_t unknown; /* rows */
 };
 
 /* -- the fields -- */
@@ -279,13 +278,13 @@ bool query_where_fits(struct query *q, const struct query_where_row *row)
         return true;
     }
     t = expr_run(&q->where->expr, where_value, &j);
-    q->where->unknown += t == EXPR_UNKNOWN;
+    q->where_unknown += t == EXPR_UNKNOWN;
     return t == EXPR_TRUE;
 }
 
 void query_where_note(const struct query *q, char *text, size_t size)
 {
-    uint64_t n = q->where ? q->where->unknown : 0;
+    uint64_t n = q->where_unknown;
 
     text[0] = '\0';
     if (n) {
