@@ -125,6 +125,22 @@ static enum err tell_run(void *ctx, const struct store_view *view, const struct 
     return lab_service_run(((struct collector *)ctx)->lab, view, who, name, memory, out, why);
 }
 
+static void tell_facts(void *ctx, const struct uuid *host, const void *p, size_t n, int64_t now_ns)
+{
+    facts_told(lab_service_facts(((struct collector *)ctx)->lab), host, p, n, now_ns);
+}
+
+static const struct facts *tell_known(void *ctx, const struct uuid *host, const char *name,
+                                      struct arena *a)
+{
+    return facts_now(lab_service_facts(((struct collector *)ctx)->lab), host, name, a);
+}
+
+static struct str tell_class(void *ctx, const struct facts *f, struct arena *a)
+{
+    return facts_class(lab_service_facts(((struct collector *)ctx)->lab), f, a);
+}
+
 /* Without those that are forgotten; 0 for want of memory. */
 static uint32_t count_hosts(struct collector *c)
 {
@@ -657,6 +673,10 @@ static enum err lab_make(struct collector *c, struct errmsg *why)
         .age_ns = c->conf->runs_age_ns,
         .max_bytes = collector_store_runs_bytes(c->conf),
         .samples_age_ns = c->conf->retain.age_ns[SEG_RAW],
+        .labels = c->conf->lab_labels,
+        .n_labels = c->conf->n_lab_labels,
+        .class_keys = c->conf->lab_class,
+        .n_class_keys = c->conf->n_lab_class,
         .host_state = tell_host,
         .is_forgotten = tell_forgotten,
         .ctx = c,
@@ -682,6 +702,8 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .accept_age_ns = c->conf->accept_age_ns,
         .future_max_ns = 300 * CLK_S,
         .forgotten = c->forgotten,
+        .facts = tell_facts,
+        .facts_ctx = c,
     };
     struct serve_conf serve = {
         .store = c->data.store,
@@ -691,6 +713,8 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .host_state = tell_host,
         .is_forgotten = tell_forgotten,
         .run = tell_run,
+        .facts = tell_known,
+        .host_class = tell_class,
         .ctx = c,
     };
     enum err e = session_create(&c->session, &session);

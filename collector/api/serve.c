@@ -116,6 +116,7 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         .host_state = s->conf.host_state,
         .is_forgotten = s->conf.is_forgotten,
         .facts = s->conf.facts,
+        .host_class = s->conf.host_class,
         .ctx = s->conf.ctx,
     };
     struct store_stats stats;

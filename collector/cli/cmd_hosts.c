@@ -1,7 +1,9 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "collector/cli/rows.h"
 #include "common/base/clk.h"
+#include "common/lab/host_class.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
 #include "common/text/humanize.h"
@@ -46,7 +48,12 @@ static const struct opt_command usage = {
     .alone = true,
     .examples = "  procfleet hosts\n"
                 "  procfleet hosts --host 'lab-*' --format json\n"
-                "  procfleet hosts forget lab-7\n",
+                "  procfleet hosts --wide --label rack=3 --where 'memory < 32GiB'\n"
+                "  procfleet hosts forget lab-7\n"
+                "\n"
+                "--wide: what agents tell of their machines. A label with ! is the collector's\n"
+                "(lab.labels). CLASS stands for what hosts of one class share, by default\n"
+                "system, build, CPU, cores and memory; JSON and CSV have it in words.\n",
 };
 
 static const struct table_column columns[] = {
@@ -78,6 +85,36 @@ static const struct table_column columns[] = {
     {"id", "ID", TABLE_TEXT},
     {"boot", NULL, TABLE_TEXT},
 };
+
+/* --wide: behind the others. Under the inventory's names, as --where has them. */
+static const struct table_column wide_columns[] = {
+    {"os", NULL, TABLE_TEXT},
+    {"os_name", "OS", TABLE_TEXT},
+    {"os_version", NULL, TABLE_TEXT},
+    {"os_build", "BUILD", TABLE_TEXT},
+    {"kernel", NULL, TABLE_TEXT},
+    {"arch", "ARCH", TABLE_TEXT},
+    {"vendor", NULL, TABLE_TEXT},
+    {"model", NULL, TABLE_TEXT},
+    {"hypervisor", NULL, TABLE_TEXT},
+    {"governor", NULL, TABLE_TEXT},
+    {"zone", NULL, TABLE_TEXT},
+    {"cpu_model", "CPU_MODEL", TABLE_TEXT},
+    {"cpu_sockets", NULL, TABLE_COUNT},
+    {"cpu_cores", "CORES", TABLE_COUNT},
+    {"cpu_efficiency_cores", NULL, TABLE_COUNT},
+    {"cpu_mhz", NULL, TABLE_COUNT},
+    {"memory_bytes", "RAM", TABLE_BYTES},
+    {"numa_nodes", NULL, TABLE_COUNT},
+    {"page_bytes", NULL, TABLE_BYTES},
+    {"boot_time", "BOOTED", TABLE_TIME},
+    {"labels", "LABELS", TABLE_TEXT},
+    {"class_id", "CLASS", TABLE_TEXT},
+    {"class", NULL, TABLE_TEXT},
+};
+
+#define N_COLUMNS (sizeof columns / sizeof *columns)
+#define N_WIDE    (sizeof wide_columns / sizeof *wide_columns)
 
 static const char *const yields[] = {"ID",     "AGENT",       "CPUS", "BATCHES",   "SOURCE",
                                      "CLONES", "CLOCK",       "CERT", "PROCESSES", "MEMORY",
@@ -146,6 +183,67 @@ static struct str certificate_text(const struct wire_host *h, char *text, size_t
     return text_take(&b, text, size);
 }
 
+/* "rack=3! image=v12": the mark is of those that the collector's settings assign. */
+static struct str labels_text(const struct facts *f, char *text, size_t size)
+{
+    struct buf b;
+
+    buf_init(&b, size - 1);
+    for (size_t i = 0; i < f->n_labels; i++) {
+        const struct label *l = &f->labels[i];
+
+        buf_printf(&b, "%s%.*s=%.*s%s", i ? " " : "", (int)l->key.n, l->key.p, (int)l->value.n,
+                   l->value.p, l->assigned ? "!" : "");
+    }
+    return text_take(&b, text, size);
+}
+
+static struct table_cell inventory_number(uint64_t v)
+{
+    return table_number(v != 0 && v <= INT64_MAX, (int64_t)v);
+}
+
+static void wide_cells(struct table_cell *cells, const struct wire_host *h, char *labels,
+                       size_t size, char class[HOST_CLASS_TEXT], char id[8])
+{
+    static const struct facts none;
+    const struct facts *f = h->facts ? h->facts : &none;
+    const struct inventory *in = &f->inventory;
+
+    (void)snprintf(class, HOST_CLASS_TEXT, "%.*s", (int)h->class.n, h->class.p ? h->class.p : "");
+    id[0] = '\0';
+    if (class[0]) {
+        (void)snprintf(id, 8, "%04x", host_class_id(class));
+    }
+    const struct table_cell wide[N_WIDE] = {
+        table_string(in->os),
+        table_string(in->os_name),
+        table_string(in->os_version),
+        table_string(in->os_build),
+        table_string(in->kernel),
+        table_string(in->arch),
+        table_string(in->vendor),
+        table_string(in->model),
+        table_string(in->hypervisor),
+        table_string(in->governor),
+        table_string(in->zone),
+        table_string(in->cpu_model),
+        inventory_number(in->cpu_sockets),
+        inventory_number(in->cpu_cores),
+        inventory_number(in->cpu_efficiency_cores),
+        inventory_number(in->cpu_mhz),
+        inventory_number(in->memory_bytes),
+        inventory_number(in->numa_nodes),
+        inventory_number(in->page_bytes),
+        table_number(in->boot_time != 0, in->boot_time),
+        table_string(labels_text(f, labels, size)),
+        table_string(str_make(id)),
+        table_string(str_make(class)),
+    };
+
+    memcpy(cells, wide, sizeof wide);
+}
+
 static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer *a)
 {
     enum err e = ERR_OK;
@@ -154,7 +252,9 @@ static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer 
     for (size_t i = 0; !e && i < a->n_hosts; i++) {
         const struct wire_host *h = &a->hosts[i];
         char id[UUID_TEXT], boot[UUID_TEXT], clock[64], left[32];
-        const struct table_cell cells[] = {
+        char labels[2048], class[HOST_CLASS_TEXT], class_id[8];
+        struct table_cell cells[N_COLUMNS + N_WIDE];
+        const struct table_cell usual[N_COLUMNS] = {
             table_string(h->name),
             table_string(str_make(state_of(h))),
             table_string(h->source),
@@ -184,6 +284,8 @@ static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer 
             table_string(str_make(uuid_format(boot, &h->boot))),
         };
 
+        memcpy(cells, usual, sizeof usual);
+        wide_cells(cells + N_COLUMNS, h, labels, sizeof labels, class, class_id);
         e = table_row(t, cells);
     }
     return e;
@@ -191,13 +293,17 @@ static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer 
 
 static int hosts_body(struct cli *c)
 {
-    struct rows_table t = {.columns = columns,
-                           .n = sizeof columns / sizeof *columns,
-                           .yields = yields,
-                           .page = hosts_page};
+    struct table_column all[N_COLUMNS + N_WIDE];
+    struct rows_table t = {.columns = all, .n = N_COLUMNS, .yields = yields, .page = hosts_page};
     struct wire_query q;
     struct errmsg why = {""};
 
+    if (opt_flag(c->args, "wide")) {
+        t.n = N_COLUMNS + N_WIDE;
+    }
+
+    memcpy(all, columns, sizeof columns);
+    memcpy(all + N_COLUMNS, wide_columns, sizeof wide_columns);
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }

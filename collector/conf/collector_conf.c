@@ -100,6 +100,12 @@ static const struct conf_key keys[] = {
      "runs that ended before are dropped, with their files in data_dir/runs"},
     {"runs.max_bytes", CONF_SIZE, "1GiB", MIB, SIZE_MAX_SET, NULL,
      "bytes of these files, at most an eighth of retention.total_bytes; beyond, the oldest go"},
+    {"lab.labels", CONF_LIST, "", 0, 256, NULL,
+     "HOST KEY=VALUE, as 'lab-3* rack=3': labels of the hosts whose names fit; stronger than those "
+     "that agents tell, and of two for one key the later one holds"},
+    {"lab.class", CONF_LIST, "", 0, 16, NULL,
+     "names of the inventory in which hosts of one class are the same; empty = os_name,os_build,"
+     "cpu_model,cpu_cores,memory_bytes"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
@@ -350,6 +356,8 @@ static void values_read(struct collector_conf *c)
     c->feed_idle_ns = conf_int(c->source, "feed.idle");
     c->runs_age_ns = conf_int(c->source, "runs.age");
     c->runs_bytes = (uint64_t)conf_int(c->source, "runs.max_bytes");
+    c->n_lab_labels = conf_list(c->source, "lab.labels", &c->lab_labels);
+    c->n_lab_class = conf_list(c->source, "lab.class", &c->lab_class);
     c->log_level = (enum log_level)choice(c->source, "log.level", levels);
     c->log_format = (enum log_format)choice(c->source, "log.format", formats);
 }

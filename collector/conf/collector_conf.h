@@ -41,7 +41,9 @@ struct collector_conf {
     int64_t feed_age_ns;
     int64_t feed_idle_ns; /* until a durable subscription that is not polled is dropped */
     int64_t runs_age_ns;
-    uint64_t runs_bytes;       /* of runs' files */
+    uint64_t runs_bytes; /* of runs' files */
+    const char *const *lab_labels, *const *lab_class;
+    size_t n_lab_labels, n_lab_class;
     struct retain_conf retain; /* 0: by default, from the disk */
     enum log_level log_level;
     enum log_format log_format;

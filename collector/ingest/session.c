@@ -327,6 +327,14 @@ static void session_answer(struct rpc_call *call, struct buf *reply, enum err e)
 
 /* -- Hello, Heartbeat -- */
 
+static void session_facts(const struct session *s, const struct rpc_call *call, const void *p,
+                          size_t n)
+{
+    if (s->conf.facts && n) {
+        s->conf.facts(s->conf.facts_ctx, &rpc_call_peer(call)->host, p, n, session_now(s).utc_ns);
+    }
+}
+
 static void handle_hello(void *ctx, struct rpc_call *call)
 {
     struct session *s = ctx;
@@ -364,6 +372,7 @@ static void handle_hello(void *ctx, struct rpc_call *call)
     if (!session_greet(s, call, &g)) {
         return;
     }
+    session_facts(s, call, hello.told, hello.n_told);
     session_count(s, &s->stats.hellos, NULL);
     snprintf(reply.version, sizeof reply.version, "%s", PROCFLEET_VERSION);
     reply.last_seq = store_last_seq(s->conf.store, &who->host, hello.stream);
@@ -394,6 +403,7 @@ static void handle_heartbeat(void *ctx, struct rpc_call *call)
     if (!session_greet(s, call, &g)) {
         return;
     }
+    session_facts(s, call, beat.told, beat.n_told);
     session_count(s, &s->stats.heartbeats, NULL);
     reply.replied_ns = session_now(s).utc_ns;
     buf_init(&b, FRAME_HEADER_MAX);

@@ -37,7 +37,10 @@ struct session_conf {
     int64_t accept_age_ns;  /* the store's */
     int64_t future_max_ns;  /* 5 min; stamps further ahead are counted */
     struct forgotten
-        *forgotten;          /* a host that calls is forgotten no more; borrowed; NULL: none is */
+        *forgotten; /* a host that calls is forgotten no more; borrowed; NULL: none is */
+    /* What a host's agent told of it, checked and encoded (wire_inventory.h). May be NULL. */
+    void (*facts)(void *ctx, const struct uuid *host, const void *p, size_t n, int64_t now_ns);
+    void *facts_ctx;
     int64_t (*utc_ns)(void); /* the clocks; NULL: the system's */
     int64_t (*mono_ns)(void);
 };

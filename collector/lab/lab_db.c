@@ -34,6 +34,9 @@ static const char *const steps[] = {
     " PRIMARY KEY(run, pattern)) WITHOUT ROWID;"
     "CREATE TABLE run_label(run INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,"
     " PRIMARY KEY(run, key)) WITHOUT ROWID;",
+    /* What hosts are known by: facts.h. */
+    "CREATE TABLE host_fact(host BLOB NOT NULL, since_ns INTEGER NOT NULL, content BLOB NOT NULL,"
+    " PRIMARY KEY(host, since_ns)) WITHOUT ROWID;",
 };
 
 #define STEPS (sizeof steps / sizeof *steps)

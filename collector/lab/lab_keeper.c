@@ -270,9 +270,15 @@ static enum err keeper_about(void *ctx, const struct uuid *host, struct arena *m
                              struct run_host *out)
 {
     const struct keeper_about *a = ctx;
+    const struct facts *f = NULL;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    enum err e = runs_overlaps(a->k->conf.db, a->run, host, &out->overlapped);
 
-    (void)memory;
-    return runs_overlaps(a->k->conf.db, a->run, host, &out->overlapped);
+    (void)snprintf(name, sizeof name, "%.*s", (int)out->name.n, out->name.p);
+    if (!e) {
+        e = facts_then(a->k->conf.facts, host, name, a->run->began_ns, memory, &f);
+    }
+    return !e && f ? facts_pairs(f, memory, out) : e;
 }
 
 static enum err run_labels(struct run_head *head, const struct wire_run *run, struct arena *memory)
@@ -660,6 +666,10 @@ static void look_slow(struct lab_keeper *k)
     }
     k->slow_ns =
         os_mono_ns() + (k->conf.poll_ns && k->conf.poll_ns < SLOW_NS ? k->conf.poll_ns : SLOW_NS);
+    e = facts_flush(k->conf.facts);
+    if (e) {
+        keeper_trouble("host_fact", 0, e, NULL);
+    }
     e = runs_expire(k->conf.db, now_ns, clk_sub(now_ns, k->conf.age_ns), &ended, &dropped);
     if (e) {
         keeper_trouble("runs", 0, e, NULL);

@@ -39,6 +39,8 @@ struct put {
 struct lab_service {
     struct lab_service_conf conf;
     struct lab_db *db;
+    struct facts_rule *rules;
+    struct facts_book *facts;
     struct lab_keeper *keeper;
     struct os_mutex *lock; /* guards what follows */
     struct mark_limit limit;
@@ -673,6 +675,35 @@ void lab_service_stored(struct lab_service *s, const struct batch *b, int64_t re
     }
 }
 
+struct facts_book *lab_service_facts(struct lab_service *s)
+{
+    return s->facts;
+}
+
+static enum err facts_make(struct lab_service *s, struct errmsg *why)
+{
+    const struct lab_service_conf *conf = &s->conf;
+    struct facts_conf facts = {.db = s->db,
+                               .n_rules = conf->n_labels,
+                               .class_keys = conf->class_keys,
+                               .n_class_keys = conf->n_class_keys};
+    size_t bad = 0;
+    enum err e = facts_rules_read(&s->rules, conf->labels, conf->n_labels, &bad);
+
+    if (e == ERR_INVALID) {
+        return errmsg_set(why, e,
+                          "lab.labels: '%s' is not HOST KEY=VALUE: a name or a pattern, a blank, a "
+                          "label such as rack=3",
+                          conf->labels[bad]);
+    }
+    facts.rules = s->rules;
+    e = e ? e : facts_open(&s->facts, &facts);
+    return e == ERR_INVALID
+               ? errmsg_set(why, e,
+                            "lab.class: each has to be a name of the inventory: os_name, cpu_model")
+               : e;
+}
+
 struct lab_db *lab_service_db(struct lab_service *s)
 {
     return s->db;
@@ -700,8 +731,10 @@ enum err lab_service_open(struct lab_service **out, const struct lab_service_con
         s->conf = *conf;
         e = lab_db_open(&s->db, conf->data_dir, conf->fio, why);
     }
+    e = e ? e : facts_make(s, why);
     if (!e) {
         keeper.db = s->db;
+        keeper.facts = s->facts;
         e = lab_keeper_start(&s->keeper, &keeper, why);
     }
     if (e) {
@@ -718,6 +751,11 @@ void lab_service_close(struct lab_service *s)
         return;
     }
     lab_keeper_stop(s->keeper);
+    if (s->facts) {
+        err_ignore(facts_flush(s->facts)); /* agents tell it again, else */
+    }
+    facts_close(s->facts);
+    facts_rules_free(s->rules, s->conf.n_labels);
     lab_db_close(s->db);
     for (size_t i = 0; i < PUTS_MAX; i++) {
         mem_free(s->puts[i].bytes);

@@ -18,6 +18,7 @@
 #ifndef PROCFLEET_COLLECTOR_LAB_LAB_SERVICE_H
 #define PROCFLEET_COLLECTOR_LAB_LAB_SERVICE_H
 
+#include "collector/lab/facts.h"
 #include "collector/lab/lab_db.h"
 #include "collector/query/query.h"
 #include "common/rpc/rpc.h"
@@ -28,16 +29,21 @@ struct lab_service_conf {
     struct store *store;   /* borrowed until lab_service_close */
     const struct fio *fio; /* NULL: fio_os() */
     const char *data_dir;
-    int64_t age_ns;                     /* of runs: runs.age */
-    uint64_t max_bytes;                 /* of their files: runs.max_bytes */
-    int64_t samples_age_ns;             /* of the store */
+    int64_t age_ns;            /* of runs: runs.age */
+    uint64_t max_bytes;        /* of their files: runs.max_bytes */
+    int64_t samples_age_ns;    /* of the store */
+    const char *const *labels; /* "HOST-GLOB KEY=VALUE": lab.labels */
+    size_t n_labels;
+    const char *const *class_keys; /* lab.class; 0: host_class_default */
+    size_t n_class_keys;
     int64_t wait_ns, again_ns, poll_ns; /* of lab_keeper.h; 0: as there */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;
 };
 
-/* Errors: those of lab_db_open and lab_keeper_start; why says more */
+/* Errors: ERR_INVALID (labels, class_keys), those of lab_db_open and lab_keeper_start; why says
+ * more */
 NODISCARD enum err lab_service_open(struct lab_service **out, const struct lab_service_conf *conf,
                                     struct errmsg *why);
 /* Stops the thread: before the store closes, after the listeners have stopped. NULL is allowed. */
@@ -53,6 +59,8 @@ void lab_service_stored(struct lab_service *s, const struct batch *b, int64_t re
 NODISCARD enum err lab_service_run(struct lab_service *s, const struct store_view *view,
                                    const struct net_identity *who, struct str name,
                                    struct arena *memory, struct query_run *out, struct errmsg *why);
+
+struct facts_book *lab_service_facts(struct lab_service *s);
 
 struct lab_db *lab_service_db(struct lab_service *s);
 

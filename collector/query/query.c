@@ -545,6 +545,29 @@ bool query_fits(struct query *q, const struct proc_info *info, size_t extra)
     return true;
 }
 
+/* ListHosts: what the host is known by. Counts all of it as part of the answer. */
+static void host_known(struct query *q, const struct query_span *s, struct wire_host *w)
+{
+    const struct inventory *in;
+
+    w->facts = query_facts(q, s);
+    if (!w->facts) {
+        return;
+    }
+    in = &w->facts->inventory;
+    if (q->env->host_class) {
+        w->class = q->env->host_class(q->env->ctx, w->facts, &q->out->memory);
+    }
+    q->bytes += 2 * ROW_OVERHEAD + w->class.n + w->facts->n_labels * 16;
+#define COUNT(name) q->bytes += in->name.n;
+    INVENTORY_TEXTS(COUNT)
+#undef COUNT
+    for (size_t i = 0; i < w->facts->n_labels; i++) {
+        q->bytes += w->facts->labels[i].key.n + w->facts->labels[i].value.n;
+    }
+    q->bytes += in->n_disks + in->n_gpus + in->n_nics ? INVENTORY_MAX : 0;
+}
+
 enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index)
 {
     const struct store_host *h = s->about;
@@ -599,6 +622,9 @@ enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index
         }
         w->version.n = strnlen(state.version, sizeof state.version);
         q->bytes += ROW_OVERHEAD;
+        if (q->kind == QUERY_HOSTS) {
+            host_known(q, s, w);
+        }
         s->answer = (uint32_t)q->n_hosts++;
     }
     assert(s->answer < q->n_hosts);

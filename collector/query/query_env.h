@@ -83,6 +83,8 @@ struct query_env {
      * NULL. */
     const struct facts *(*facts)(void *ctx, const struct uuid *host, const char *name,
                                  struct arena *a);
+    /* Of hosts that are alike, in words, in the arena; empty: unknown. May be NULL. */
+    struct str (*host_class)(void *ctx, const struct facts *f, struct arena *a);
     void *ctx;
 };
 

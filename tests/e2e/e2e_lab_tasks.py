@@ -85,16 +85,50 @@ def filters(fleet):
     check("one process", [r["pid"] for r in alive], [os.getpid()])
 
 
+def labels(fleet):
+    """What a live agent tells, what the collector assigns, and a run's file that has both."""
+    host = {h["host"]: h for h in fleet.ask("hosts", "--wide", "--host", "task-*", expect=None)}
+    check("its own labels, and the assigned one", sorted(host["task-1"]["labels"].split()), ["image=v12", "rack=7!"])
+    check("another one's", host["task-2"]["labels"], "rack=7!")
+    one = host["task-1"]
+    check("the kernel", (one["os"], one["kernel"], one["arch"]), ("linux", os.uname().release, os.uname().machine))
+    ensure("cores, memory, boot", one["cpu_cores"] >= 1 and one["memory_bytes"] > 64 << 20 and one["boot_time"], one)
+    ensure("a class in words, and its digits", one["os_name"] in one["class"] and len(one["class_id"]) == 4, one)
+    check("one machine is one class", host["task-2"]["class"], one["class"])
+
+    def names(*args):
+        return sorted(h["host"] for h in fleet.ask("hosts", *args, expect=None))
+    check("by its own label", names("--label", "image=v1?"), ["task-1"])
+    check("by the assigned one", names("--label", "rack=7"), ["task-1", "task-2", "task-3"])
+    check("not by what it said of itself", names("--label", "rack=3"), [])
+    check("by its inventory", names("--where", "cores >= 1 and label.image == 'v12'"), ["task-1"])
+    check("and by what it is not", names("--where", "cores >= 100000"), [])
+    fleet.issue("query,mark", "marker")
+    fleet.cli("run", "begin", "classed", "--host", "task-1", who="marker")
+    time.sleep(1.5)
+    fleet.cli("run", "end", "classed", who="marker")
+    room = fleet.path("files")
+    os.mkdir(room)
+    target = os.path.join(room, "classed.pfr")
+    fleet.wait_for("its file", lambda: fleet.cli("run", "export", "classed", "-o", target, expect=None)[0] == 0)
+    page = os.path.join(room, "page.html")
+    fleet.cli("report", "classed", "--runs", room, "-o", page, expect=None)
+    with open(page) as f:
+        text = f.read()
+    ensure("the file has the class", one["class"].replace("&", "&amp;") in text, (one["class"], text[:3000]))
+
+
 def main():
     with Fleet() as fleet, tempfile.TemporaryDirectory() as room:
-        fleet.start_collector()
+        fleet.start_collector(lab__labels="task-* rack=7")
         for name in ("task-1", "task-2", "task-3"):
-            fleet.start_agent(name, **(FAST if name == "task-1" else {}))
+            fleet.start_agent(name, **(dict(FAST, labels="image=v12,rack=3") if name == "task-1" else {}))
         fleet.wait_for("three hosts", lambda: len([h for h in fleet.hosts().values() if h["processes"]]) == 3)
         grower, shell = act(room)
         fleet.wait_for("its end", lambda: [r for r in fleet.ask("events", "--kind", "process_stop", "--pid", str(grower),
                                                                 "--host", "task-1", expect=None)])
         two_hosts(fleet)
+        labels(fleet)
         os.environ["PROCFLEET_HOST"] = "task-1"  # all three agents see this machine
         failures(fleet, shell)
         growth(fleet, grower)
