@@ -495,16 +495,20 @@ enum err facts_pairs(const struct facts *f, struct arena *a, struct run_host *ou
     return e;
 }
 
-struct str facts_class(const struct facts_book *b, const struct facts *f, struct arena *a)
+struct str facts_class_pairs(const struct facts_book *b, const struct run_pair *facts, size_t n,
+                             struct arena *a)
 {
-    struct run_host h = {.n_facts = 0};
     char text[HOST_CLASS_TEXT];
     const char *copy;
 
-    if (facts_pairs(f, a, &h)) {
-        return str_make(NULL);
-    }
-    (void)host_class_text(text, h.facts, h.n_facts, b->keys);
+    (void)host_class_text(text, facts, n, b->keys);
     copy = arena_dup(a, text, strlen(text));
     return copy ? (struct str){copy, strlen(text)} : str_make(NULL);
+}
+
+struct str facts_class(const struct facts_book *b, const struct facts *f, struct arena *a)
+{
+    struct run_host h = {.n_facts = 0};
+
+    return facts_pairs(f, a, &h) ? str_make(NULL) : facts_class_pairs(b, h.facts, h.n_facts, a);
 }

@@ -62,7 +62,9 @@ const struct facts *facts_now(struct facts_book *b, const struct uuid *host, con
 NODISCARD enum err facts_then(struct facts_book *b, const struct uuid *host, const char *name,
                               int64_t when_ns, struct arena *a, const struct facts **out);
 
-/* The class in words, in the arena; empty: unknown. */
+/* The class in words, in the arena; empty: unknown. _pairs: of facts in a run's file. */
+struct str facts_class_pairs(const struct facts_book *b, const struct run_pair *facts, size_t n,
+                             struct arena *a);
 struct str facts_class(const struct facts_book *b, const struct facts *f, struct arena *a);
 
 /* As a run's file has them: the inventory but for the boot, which every comparison would call a

@@ -7,6 +7,7 @@
 #include "collector/lab/lab_keeper.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,6 +365,48 @@ static enum err run_silences(struct run_file *f, const struct store_view *view)
     return hosts ? ERR_OK : ERR_FULL;
 }
 
+#define CLASSES_MAX   4u
+#define CLASSES_BYTES 512u
+
+/* "Windows 11/26100/i7-12700/20c/32G ×20, …": the classes of the hosts that are in it. */
+static void run_classes(const struct lab_keeper *k, struct wire_run *run, const struct run_file *f,
+                        struct arena *memory)
+{
+    struct str classes[CLASSES_MAX];
+    unsigned counts[CLASSES_MAX], n = 0;
+    char text[CLASSES_BYTES] = "";
+    size_t used = 0;
+    bool more = false;
+
+    for (size_t i = 0; i < f->n_hosts; i++) {
+        const struct run_host *h = &f->hosts[i];
+        struct str class = facts_class_pairs(k->conf.facts, h->facts, h->n_facts, memory);
+        unsigned at = 0;
+
+        while (at < n && !str_eq(classes[at], class)) {
+            at++;
+        }
+        if (!class.n || h->absent) {
+            continue;
+        }
+        more = more || at == CLASSES_MAX;
+        if (at == n && n < CLASSES_MAX) {
+            classes[n] = class;
+            counts[n++] = 0;
+        }
+        counts[at < n ? at : 0] += at < n;
+    }
+    for (unsigned i = 0; i < n && used + classes[i].n + 24 < sizeof text; i++) {
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*s \u00d7%u", i ? ", " : "",
+                                 (int)classes[i].n, classes[i].p, counts[i]);
+    }
+    if (more && used + 8 < sizeof text) {
+        used += (size_t)snprintf(text + used, sizeof text - used, ", \u2026");
+    }
+    run->classes = (struct str){arena_dup(memory, text, used), used};
+    run->classes.n = run->classes.p ? used : 0;
+}
+
 /* What the row says of the file. */
 static void run_sums(struct wire_run *run, const struct run_file *f)
 {
@@ -396,6 +439,7 @@ static enum err run_file_make(struct lab_keeper *k, struct store_view *view, str
     e = e ? e : lab_keeper_write(k, &run->id, bytes.p, bytes.n);
     if (!e) {
         run_sums(run, f);
+        run_classes(k, run, f, memory);
         run->file_bytes = bytes.n;
         root_found = !run->root_pid || (f->head.has_root && f->head.root_pid);
         e = runs_filed(k->conf.db, run, root_found);

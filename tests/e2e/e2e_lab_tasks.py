@@ -62,8 +62,11 @@ def growth(fleet, grower):
 
 
 def two_hosts(fleet):
-    rows = fleet.ask("top", "--host", "task-1", "--host", "task-2", "--group-by", "host", "--since", "1m", expect=None)
-    check("two hosts, of three", sorted(r["host"] for r in rows), ["task-1", "task-2"])
+    def both():
+        rows = fleet.ask("top", "--host", "task-1", "--host", "task-2", "--group-by", "host", "--since", "1m", expect=None)
+        return sorted(r["host"] for r in rows)
+    fleet.wait_for("a second sample of both", lambda: len(both()) == 2)
+    check("two hosts, of three", both(), ["task-1", "task-2"])
     code, out, err = fleet.cli("top", "--host", "task-1", "--host", "task-9", expect=5)
     ensure("one that is not there is told", 'no host matches "task-9"' in out + err, out + err)
 
@@ -111,6 +114,8 @@ def labels(fleet):
     os.mkdir(room)
     target = os.path.join(room, "classed.pfr")
     fleet.wait_for("its file", lambda: fleet.cli("run", "export", "classed", "-o", target, expect=None)[0] == 0)
+    row = fleet.ask("run", "list", "classed", expect=None)[0]
+    check("the list has it, too", row["class"], one["class"] + " ×1")
     page = os.path.join(room, "page.html")
     fleet.cli("report", "classed", "--runs", room, "-o", page, expect=None)
     with open(page) as f:
