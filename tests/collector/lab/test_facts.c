@@ -155,7 +155,7 @@ static void a_moment_has_what_held_then(void **state)
     tell(&host, &f, 100);
     assert_ok(facts_flush(book));
     tell(&host, &g, 200);
-    assert_ok(facts_then(book, &host, "h", 150, &a, &then));
+    assert_ok(facts_then(book, &host, "h", 199, &a, &then));
     label_is(then, "rack", "3", false);
     assert_ok(facts_then(book, &host, "h", 200, &a, &then));
     label_is(then, "rack", "4", false);
