@@ -349,7 +349,7 @@ static void show_value(const struct run_file *f, const struct run_row *r, unsign
     const struct run_column *c = run_file_column(f, metric);
 
     if (c && (r->have & METRIC_BIT(metric))) {
-        *sum += r->values[c->slot + slot];
+        *sum = clk_add(*sum, r->values[c->slot + slot]); /* a file may say anything */
         *has = true;
     }
 }
