@@ -23,8 +23,9 @@ NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
 
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
-    "product lines": (169400, 118000), # filters, labels and inventory on the wire, in questions; crashes, growth, times: 2,400; diff, gate and report on the command line: 550; the console: hosts by ids, what they used last, images of users, doctor: 170; events of providers on the wire: 800; runs, marked and asked for, their commands: 2,400; 147,500 until the rest of the layouts, .NET, metrics of events and a first run on Windows
-    "test lines": (123200, 95000), # and 600 for fuzz targets of packets, stacks and symbols, and their benchmark; 250: scripts/bench and what it counts
+    # 118,000 was meant for what the product could do before filters, runs, events of providers, labels and the console
+    "product lines": (168500, 118000),
+    "test lines": (123000, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (57.0, 40),
     "external functions that do not begin with their file's name, %": (0.5, 0),
