@@ -547,14 +547,21 @@ static enum err stats_print_kinds(struct stats *s)
 /* -- by host -- */
 
 static const struct table_column host_columns[] = {
-    {"host", "HOST", TABLE_TEXT},          {"id", NULL, TABLE_TEXT},
-    {"bytes", "SIZE", TABLE_BYTES},        {"raw_bytes", "RAW", TABLE_BYTES},
-    {"10s_bytes", "10S", TABLE_BYTES},     {"1min_bytes", "1MIN", TABLE_BYTES},
-    {"1h_bytes", "1H", TABLE_BYTES},       {"events_bytes", "EVENTS", TABLE_BYTES},
-    {"oldest_time", "OLDEST", TABLE_TIME}, {"newest_time", "NEWEST", TABLE_TIME},
+    {"host", "HOST", TABLE_TEXT},
+    {"id", NULL, TABLE_TEXT},
+    {"bytes", "SIZE", TABLE_BYTES},
+    {"raw_bytes", "RAW", TABLE_BYTES},
+    {"10s_bytes", "10S", TABLE_BYTES},
+    {"1min_bytes", "1MIN", TABLE_BYTES},
+    {"1h_bytes", "1H", TABLE_BYTES},
+    {"events_bytes", "EVENTS", TABLE_BYTES},
+    {"provider_bytes", "PROVIDER", TABLE_BYTES},
+    {"oldest_time", "OLDEST", TABLE_TIME},
+    {"newest_time", "NEWEST", TABLE_TIME},
 };
 
-static const char *const host_yields[] = {"1H", "1MIN", "10S", "EVENTS", "OLDEST", "RAW", NULL};
+static const char *const host_yields[] = {"PROVIDER", "1H",     "1MIN", "10S",
+                                          "EVENTS",   "OLDEST", "RAW",  NULL};
 
 struct host_row {
     struct uuid id;
@@ -675,11 +682,11 @@ static enum err stats_print_host(struct table *sheet, const struct host_row *r)
 {
     char id[UUID_TEXT];
     bool any = r->newest_ns >= r->oldest_ns;
-    struct table_cell cells[10] = {
+    struct table_cell cells[] = {
         table_string(str_make(r->name)),
         table_string(str_make(uuid_format(id, &r->id))),
-        [8] = table_number(any, r->oldest_ns),
-        [9] = table_number(any, r->newest_ns),
+        [2 + SEG_KINDS] = table_number(any, r->oldest_ns),
+        [3 + SEG_KINDS] = table_number(any, r->newest_ns),
     };
 
     for (unsigned k = 0; k < SEG_KINDS; k++) {

@@ -276,7 +276,7 @@ static enum err keeper_about(void *ctx, const struct uuid *host, struct arena *m
     enum err e = runs_overlaps(a->k->conf.db, a->run, host, &out->overlapped);
 
     (void)snprintf(name, sizeof name, "%.*s", (int)out->name.n, out->name.p);
-    if (!e) {
+    if (!e && a->k->conf.facts) {
         e = facts_then(a->k->conf.facts, host, name, a->run->began_ns, memory, &f);
     }
     return !e && f ? facts_pairs(f, memory, out) : e;
@@ -378,7 +378,7 @@ static void run_classes(const struct lab_keeper *k, struct wire_run *run, const 
     size_t used = 0;
     bool more = false;
 
-    for (size_t i = 0; i < f->n_hosts; i++) {
+    for (size_t i = 0; k->conf.facts && i < f->n_hosts; i++) {
         const struct run_host *h = &f->hosts[i];
         struct str class = facts_class_pairs(k->conf.facts, h->facts, h->n_facts, memory);
         unsigned at = 0;
@@ -710,7 +710,7 @@ static void look_slow(struct lab_keeper *k)
     }
     k->slow_ns =
         os_mono_ns() + (k->conf.poll_ns && k->conf.poll_ns < SLOW_NS ? k->conf.poll_ns : SLOW_NS);
-    e = facts_flush(k->conf.facts);
+    e = k->conf.facts ? facts_flush(k->conf.facts) : ERR_OK;
     if (e) {
         keeper_trouble("host_fact", 0, e, NULL);
     }

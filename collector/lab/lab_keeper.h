@@ -18,7 +18,7 @@ struct lab_keeper;
 struct lab_keeper_conf {
     struct lab_db *db; /* borrowed, as all below, until lab_keeper_stop */
     struct store *store;
-    struct facts_book *facts; /* saved by the thread; for what runs' files say of hosts */
+    struct facts_book *facts; /* saved by the thread; for what runs' files say of hosts; or NULL */
     const struct fio *fio;
     const char *data_dir;
     int64_t age_ns;         /* runs older than this are dropped */

@@ -133,7 +133,7 @@ def collector(fleet):
 
     manager = Manager(fleet.path("collector.notify"), look)
     process = with_env(manager.env(), fleet.start_collector)
-    answering = ["console", "http", "query"]
+    answering = ["console", "http", "lab", "query"]
     fleet.wait_for("who answers questions to stand back", lambda: set(answering) <= set(standing_back(process)))
     check("nobody on the way of a batch does", standing_back(process), answering)
     parts = ("store", "feed", "polls", "http", "trust", "events")  # events: the listener's own thread

@@ -388,7 +388,7 @@ static void stats_count_files_bytes_and_values(void **state)
 
         assert_true(raw > 0 && all > raw &&
                     all < (int64_t)(st.bytes[SEG_RAW] + st.bytes[SEG_1MIN]));
-        assert_true(strtoll(field(line, 8), NULL, 10) / CLK_S == T0 / CLK_S);
+        assert_true(strtoll(field(line, 9), NULL, 10) / CLK_S == T0 / CLK_S);
     }
     mem_free(text);
     text = store(&g, &code,

@@ -320,7 +320,9 @@ static void questions_without_sense_are_refused(void **state)
         {M_WORKING_SET_SIZE, WIRE_BY_RATE, 0, "has no rate"},
         {M_CPU_PERCENT, WIRE_BY_SUM, 0, "cpu_time"},
         {M_CPU_PERCENT, WIRE_BY_MAX, 0, "cpu_time"},
-        {M_CPU_TIME, WIRE_BY_AVG + 1, 0, "does not know"},
+        {M_CPU_TIME, WIRE_BY_GROWTH, 0, "is a counter"},
+        {M_WORKING_SET_SIZE, WIRE_BY_GROWTH, WIRE_GROUP_IMAGE, "not of groups"},
+        {M_CPU_TIME, WIRE_BY_GROWTH + 1, 0, "does not know"},
         {M_CPU_TIME, 0, WIRE_GROUP_IMAGE_USER + 1, "does not know"},
     };
     struct lab *l = fleet();
