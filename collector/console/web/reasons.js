@@ -39,6 +39,17 @@ const WHAT = {
         filtered: 'known, of no interest',
         short: 'shorter than their version, or of impossible value',
     },
+    forward: {
+        in: 'of providers that events.providers names; part of decode unknown',
+        out: 'handed on to be sent',
+        rate: 'above events.rate or events.host_rate',
+        size: 'above events.host_bytes',
+        filtered: 'of processes that process_filter hides',
+        no_schema: 'nothing says what their bytes mean',
+        undecodable: 'their bytes do not fit their schema',
+        refused: 'the collector is older and keeps none',
+        unknown: 'of providers beyond the 4,096 that are remembered',
+    },
     aggregate: {
         in: 'events',
         out: 'charged to a process',
