@@ -8,6 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 #include "common/base/vec.h"
 #include "common/os/os.h"
 #include "common/wire/wire_inventory.h"
@@ -117,18 +118,10 @@ static void labels_assign(const struct facts_book *b, const char *name, struct f
 /* Where the host is, or would be. */
 static size_t entry_at(const struct facts_book *b, const struct uuid *host)
 {
-    size_t lo = 0, hi = b->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(b->entries[mid].host.b, host->b, sizeof host->b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, b->n, memcmp(b->entries[i].host.b, host->b, sizeof host->b) < 0);
+    return i;
 }
 
 static bool entry_is(const struct facts_book *b, size_t at, const struct uuid *host)

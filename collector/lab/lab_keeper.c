@@ -15,6 +15,7 @@
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 #include "common/base/vec.h"
 #include "common/log/log.h"
 #include "common/os/deadline.h"
@@ -142,18 +143,10 @@ static int window_order(const void *a, const void *b)
 
 static size_t windows_first(const struct lab_keeper *k, const struct uuid *host)
 {
-    size_t lo = 0, hi = k->n_windows;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(k->windows[mid].host.b, host->b, sizeof host->b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, k->n_windows, memcmp(k->windows[i].host.b, host->b, sizeof host->b) < 0);
+    return i;
 }
 
 void lab_keeper_stored(struct lab_keeper *k, const struct uuid *host, int64_t first_ns,
