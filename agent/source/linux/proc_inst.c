@@ -240,6 +240,9 @@ void proc_inst_stat(const struct proc_table *t, struct proc_inst *p, const struc
         p->start_stack == st->start_stack) {
         return;
     }
+    if (st->start_code == 0 && !p->kernel_thread && p->name_n > 0) {
+        return; /* it is ending, its threads perhaps not yet: no program can be seen any more */
+    }
     p->comm_n = name_n < sizeof p->comm ? name_n : sizeof p->comm;
     memcpy(p->comm, st->name, p->comm_n);
     proc_inst_name(p, st->name, name_n);

@@ -133,6 +133,64 @@ static void a_process_bears_the_name_of_its_program_not_of_a_thread(void **state
     assert_string_equal(name, "test_proc_read");
 }
 
+static void *read_until_closed(void *fd)
+{
+    char c;
+
+    while (read(*(int *)fd, &c, 1) > 0) {
+    }
+    _exit(0);
+}
+
+/* A child whose main thread, called otherwise, ends when it reads a byte; the other one, when there
+ * are no more. */
+static pid_t fork_leader(int *orders)
+{
+    int p[2];
+    pthread_t other;
+    pid_t pid;
+    char c;
+
+    assert_int_equal(pipe(p), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        (void)prctl(PR_SET_NAME, "MergeMutate", 0, 0, 0);
+        close(p[1]);
+        if (read(p[0], &c, 1) != 1 || pthread_create(&other, NULL, read_until_closed, &p[0]) != 0) {
+            _exit(1);
+        }
+        pthread_exit(NULL);
+    }
+    assert_true(pid > 0);
+    close(p[0]);
+    *orders = p[1];
+    return pid;
+}
+
+static void a_process_keeps_its_name_while_its_last_threads_end(void **state)
+{
+    struct proc_host *h = &it.host;
+    char name[64], buf[512];
+    struct proc_stat st = {0};
+    size_t n;
+    int orders;
+    pid_t pid = fork_leader(&orders);
+
+    name_of(&it, pid, name, sizeof name);
+    assert_string_equal(name, "test_proc_read");
+    assert_int_equal(write(orders, "e", 1), 1);
+    while (st.state != 'Z') {
+        assert_ok(proc_host_read(h, (uint32_t)pid, "stat", buf, sizeof buf, &n));
+        assert_ok(proc_text_stat(&st, buf, n));
+    }
+    assert_int_equal(st.start_code, 0);
+    name_of(&it, pid, name, sizeof name);
+    assert_string_equal(name, "test_proc_read");
+    close(orders);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 /* Runs `argv` until its memory is that of the new program. */
 static pid_t spawn_other(char *const *argv)
 {
@@ -432,6 +490,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(own_attributes_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_bears_the_name_of_its_program_not_of_a_thread,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_keeps_its_name_while_its_last_threads_end, set_up,
+                                        tear_down),
         cmocka_unit_test(without_the_right_to_see_the_program_the_first_argument_names_it),
         cmocka_unit_test_setup_teardown(descriptors_are_given_back, set_up, tear_down),
         cmocka_unit_test(without_descriptors_to_keep_a_row_is_the_same),
