@@ -20,16 +20,20 @@ static void unlisted(const struct store_view *v, size_t host, int64_t since_ns, 
     store_view_unread(v, host, NULL, STORE_UNREAD_CATALOGUE, since_ns, until_ns, e);
 }
 
-static bool known(const struct store_view *v, size_t host, const struct uuid *boot,
-                  struct proc_id id, bool brief, struct proc_info *out)
+/* Whether the head knows an instance only by events of its threads, images or providers, which have
+ * no more than its name: after a start, what is sealed knows the rest. */
+static bool is_known_by_name(const struct proc_info *info)
+{
+    return !info->origin && !(info->have & (INFO_CREATE_TIME | INFO_EXITED));
+}
+
+static bool known_sealed(const struct store_view *v, size_t host, const struct uuid *boot,
+                         struct proc_id id, bool brief, struct proc_info *out)
 {
     const struct head_seen *seen = head_view_host(v->head, host);
     bool found;
     enum err e;
 
-    if (head_infos_find(seen->infos, boot, id, out)) {
-        return true;
-    }
     if (!v->lookup) {
         return false;
     }
@@ -45,6 +49,21 @@ static bool known(const struct store_view *v, size_t host, const struct uuid *bo
         unlisted(v, host, 0, 0, e);
     }
     return found;
+}
+
+static bool known(const struct store_view *v, size_t host, const struct uuid *boot,
+                  struct proc_id id, bool brief, struct proc_info *out)
+{
+    struct proc_info sealed;
+
+    if (!head_infos_find(head_view_host(v->head, host)->infos, boot, id, out)) {
+        return known_sealed(v, host, boot, id, brief, out);
+    }
+    if (is_known_by_name(out) && known_sealed(v, host, boot, out->id, brief, &sealed)) {
+        head_info_join(&sealed, out, true);
+        *out = sealed;
+    }
+    return true;
 }
 
 bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
@@ -63,12 +82,14 @@ void store_info_want(const struct store_view *v, size_t host, const struct proc_
 {
     const struct head_seen *seen = head_view_host(v->head, host);
     struct proc_key missing[64];
-    struct proc_info unused;
+    struct proc_info info;
     size_t n_missing = 0;
 
     for (size_t i = 0; i < n && v->lookup && v->catalogue; i++) {
-        if (!head_infos_find(seen->infos, &keys[i].boot, keys[i].id, &unused)) {
-            missing[n_missing++] = keys[i];
+        bool found = head_infos_find(seen->infos, &keys[i].boot, keys[i].id, &info);
+
+        if (!found || is_known_by_name(&info)) {
+            missing[n_missing++] = (struct proc_key){found ? info.id : keys[i].id, keys[i].boot};
         }
         if (n_missing == sizeof missing / sizeof *missing || (n_missing && i + 1 == n)) {
             store_lookup_want(v->lookup, v->catalogue, &seen->id, missing, n_missing);

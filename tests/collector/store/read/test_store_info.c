@@ -1,5 +1,6 @@
 #include <stdio.h>
 
+#include "collector/store/memtable/head_info.h"
 #include "collector/store/read/store_read.h"
 #include "common/base/mem.h"
 #include "tests/support/store_rig.h"
@@ -304,6 +305,74 @@ static void it_is_the_same_after_reopening(void **state)
     close_view(state);
 }
 
+/* One tick at that second, and what it tells besides. */
+static void put_telling(struct rig *r, uint64_t seq, int64_t second, struct batch b)
+{
+    const int64_t ns = RIG_T0 + second * S;
+    struct rig_batch out = {.host_name = "late", .received_ns = ns + S};
+    struct wire_encoder *enc;
+    struct buf bytes;
+
+    b.head = (struct batch_head){.host = {{7}}, .boot = {{8}}, .stream = 9, .seq = seq};
+    b.n_ticks = 1;
+    b.wall_ns = b.mono_ns = &ns;
+    out.head = b.head;
+    buf_init(&bytes, WIRE_BATCH_BYTES_MAX);
+    assert_ok(wire_batch_encoder_create(&enc));
+    assert_ok(wire_batch_encode(enc, &bytes, &b));
+    wire_batch_encoder_destroy(enc);
+    out.bytes = bytes.p;
+    out.n = bytes.n;
+    assert_ok(rig_put(r, &out));
+    rig_batch_fini(&out);
+}
+
+static void all_is_known_after_a_start_though_a_late_event_has_but_the_name(void **state)
+{
+    static const struct proc_info whole = {.id = {40, 4000},
+                                           .have = INFO_CREATE_TIME | INFO_COMMAND_LINE_KNOWN,
+                                           .origin = ORIGIN_START,
+                                           .create_ns = RIG_T0 + 2 * S,
+                                           .name = {"a-long-name.exe", 15},
+                                           .image = {"/opt/a-long-name.exe", 20},
+                                           .command_line = {"a-long-name.exe -x", 18},
+                                           .user = {"ann", 3}};
+    const struct life_event unload = {.kind = LIFE_IMAGE_UNLOAD,
+                                      .wall_ns = RIG_T0 + 320 * S,
+                                      .info = {.id = whole.id, .name = {"a-long-name.exe", 15}},
+                                      .text = {"/lib/x.so", 9}};
+    const struct uuid boot = {{8}};
+    const struct proc_key key = {whole.id, boot};
+    struct proc_info before, brief, after;
+    struct rig r;
+
+    rig_init(&r);
+    rig_open(&r);
+    put_telling(&r, 1, 5, (struct batch){.n_infos = 1, .infos = &whole});
+    put_telling(&r, 2, 320, (struct batch){.n_events = 1, .events = &unload});
+    rig_set_now(RIG_T0 + 400 * S);
+    assert_ok(store_seal_now(r.store, RIG_T0 + 300 * S));
+    assert_ok(store_view_open(&x.v, r.store));
+    assert_true(store_info(x.v, 0, &boot, whole.id, &before));
+    assert_true(head_info_same(&before, &whole));
+    store_view_close(x.v);
+    rig_close(&r);
+    rig_open(&r);
+    for (int wanted = 0; wanted < 2; wanted++) {
+        assert_ok(store_view_open(&x.v, r.store));
+        if (wanted) {
+            store_info_want(x.v, 0, &key, 1);
+        }
+        assert_true(store_info_brief(x.v, 0, &boot, whole.id, &brief));
+        assert_true(str_eq(brief.user, whole.user) && str_eq(brief.name, whole.name));
+        assert_true(store_info(x.v, 0, &boot, (struct proc_id){40, 0}, &after));
+        assert_true(head_info_same(&after, &whole));
+        store_view_close(x.v);
+    }
+    rig_fini(&r);
+    rig_set_now(RIG_T0 + 720 * S);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, open_view, close_view)
@@ -318,6 +387,7 @@ int main(void)
         T(one_pid_can_be_asked_for),
         T(a_caller_who_has_enough_ends_it),
         cmocka_unit_test(it_is_the_same_after_reopening),
+        cmocka_unit_test(all_is_known_after_a_start_though_a_late_event_has_but_the_name),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
