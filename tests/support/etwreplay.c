@@ -36,7 +36,7 @@ struct consumer {
     struct source *file;
     uint8_t *room; /* for a moved record's payload */
     unsigned n;    /* records that were wanted */
-    bool open, closed, ended;
+    bool open, closed, ended, over;
     ULONG code;
     char name[NAME_UNITS];
 };
@@ -447,6 +447,14 @@ static void wait_due(const struct consumer *c, int64_t due_ns)
     }
 }
 
+static void stop_playing(struct consumer *c)
+{
+    c->over = true;
+    if (c->file) {
+        c->file->ops->stop(c->file);
+    }
+}
+
 static void deliver(void *ctx, const struct raw_event *recorded)
 {
     struct consumer *c = ctx;
@@ -468,7 +476,7 @@ static void deliver(void *ctx, const struct raw_event *recorded)
         on = c->slot->exists && !c->closed;
         unlock();
         if (!on) {
-            c->file->ops->stop(c->file);
+            stop_playing(c);
             return;
         }
     }
@@ -491,7 +499,7 @@ static void deliver(void *ctx, const struct raw_event *recorded)
     on = goes_on(c);
     unlock();
     if (!on) {
-        c->file->ops->stop(c->file);
+        stop_playing(c);
     }
 }
 
@@ -514,6 +522,14 @@ static void play(struct consumer *c)
     struct source_sink sink = {
         .ctx = c, .raw = deliver, .fact = ignore_fact, .advance = ignore_time};
 
+    for (uint64_t n = 0; replay.script.make && !c->over; n++) {
+        struct raw_event raw = {.pointer_size = 8};
+
+        if (!replay.script.make(n, &raw)) {
+            break;
+        }
+        deliver(c, &raw);
+    }
     if (!conf.paths[0]) {
         return;
     }

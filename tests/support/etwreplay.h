@@ -29,6 +29,8 @@ struct etwreplay_fault {
 
 struct etwreplay_script {
     const char *path; /* the recording; NULL: sessions have nothing to tell */
+    /* Without one: the session's nth record with its stamps; false: no more. May be NULL. */
+    bool (*make)(uint64_t n, struct raw_event *raw);
     /* Which session gets a record; NULL = all get all. */
     bool (*wants)(const char *session, const struct raw_event *raw);
     /* Moves a record to the clocks of this system, payload included (room: 64 KiB for a changed

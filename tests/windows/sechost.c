@@ -11,6 +11,11 @@
  *   journal=PATH                      what was done is written there
  *   holder=NAME                       somebody's system logger of that name runs (up to 8)
  *   orphan=NAME                       so does one that an agent has left behind
+ *   made=RATE                         no recording: so many records a second, as they are due, of
+ *                                     two TraceLogging providers, to the session of providers
+ *   made_quiet=N                      each Nth is of procfleet-Quiet, the others of procfleet-Loud;
+ *                                     their field is `seq`, a number of its own
+ *   made_first=N   made_count=N       the first number; so many records (0: without an end)
  *   fault.CALL=FROM,TIMES,CODE        CALL: start query stop update flush enable set_info open
  *                                     query_info
  *   flags_refused filters_refused stuck return_after return_code stop_after lose_every lose_told
@@ -36,6 +41,7 @@ static struct {
     char holders[HOLDERS_MAX][128], orphan[128];
     size_t n_holders;
     unsigned speed, delay_ms;
+    unsigned made, made_quiet, made_first, made_count;
     bool tables, all, at_once;
 } script = {.speed = 1000};
 
@@ -128,6 +134,9 @@ static bool wants(const char *session, const struct raw_event *raw)
     if (is_class(raw, kernel_process)) {
         return n > 3 && strcmp(session + n - 3, "-kp") == 0 && etwreplay_enabled(session) > 0;
     }
+    if (script.made) {
+        return n > 3 && strcmp(session + n - 3, "-kp") == 0 && etwreplay_enabled(session) > 1;
+    }
     return script.all && strcmp(session, "procfleet") == 0;
 }
 
@@ -142,6 +151,62 @@ static bool move_to_now(struct raw_event *raw, uint8_t *room, int64_t since_ns)
     raw->ticks = now.QuadPart;
     raw->mono_ns = os_mono_ns();
     raw->wall_ns = utc_ns;
+    return true;
+}
+
+/* ---- records that are made up ---- */
+
+static _Thread_local int64_t made_begun_ns;
+
+/* Extended items with the schema, then the provider's name: size, type, more of them, bytes. */
+static size_t made_item(uint8_t *p, unsigned type, bool more, const void *data, size_t n)
+{
+    size_t size = (8 + n + 7) / 8 * 8;
+    const uint16_t head[4] = {(uint16_t)size, (uint16_t)type, more, (uint16_t)n};
+
+    memset(p, 0, size);
+    memcpy(p, head, sizeof head);
+    memcpy(p + 8, data, n);
+    return size;
+}
+
+static bool made_next(uint64_t n, struct raw_event *raw)
+{
+    static const char schema[] = "\x0d\0\0Tick\0seq\0\x0a", loud[] = "\x11\0procfleet-Loud",
+                      quiet[] = "\x12\0procfleet-Quiet"; /* with the NUL that is not written */
+    static _Thread_local uint8_t ext[128];               /* each session is read by a thread */
+    static _Thread_local uint64_t seq;
+    bool is_quiet = script.made_quiet && n % script.made_quiet == 0;
+    LARGE_INTEGER frequency;
+
+    if (script.made_count && n >= script.made_count) {
+        return false;
+    }
+    QueryPerformanceFrequency(&frequency);
+    made_begun_ns = n ? made_begun_ns : os_mono_ns();
+    seq = script.made_first + n;
+    raw->form = RAW_MANIFEST;
+    memset(raw->guid, is_quiet ? 0x22 : 0x11, sizeof raw->guid);
+    raw->level = 4;
+    raw->keyword = 1;
+    raw->pid = os_process_id();
+    raw->tid = 1;
+    raw->ext = ext;
+    raw->ext_n = made_item(ext, 11, true, schema, sizeof schema - 1);
+    raw->ext_n += made_item(ext + raw->ext_n, 12, false, is_quiet ? quiet : loud,
+                            is_quiet ? sizeof quiet : sizeof loud);
+    raw->payload = (const uint8_t *)&seq;
+    raw->payload_n = sizeof seq;
+    raw->mono_ns = made_begun_ns + (int64_t)(n * UINT64_C(1000000000) / script.made);
+    raw->ticks = raw->mono_ns / 100 * (frequency.QuadPart / 1000) / 10000;
+    return true;
+}
+
+static bool made_as_it_is(struct raw_event *raw, uint8_t *room, int64_t since_ns)
+{
+    (void)raw;
+    (void)room;
+    (void)since_ns;
     return true;
 }
 
@@ -184,6 +249,10 @@ static bool take_number(const char *key, const char *value)
     } rows[] = {
         {"speed", &script.speed, NULL},
         {"delay", &script.delay_ms, NULL},
+        {"made", &script.made, NULL},
+        {"made_quiet", &script.made_quiet, NULL},
+        {"made_first", &script.made_first, NULL},
+        {"made_count", &script.made_count, NULL},
         {"tables", NULL, &script.tables},
         {"all", NULL, &script.all},
         {"at_once", NULL, &script.at_once},
@@ -272,6 +341,15 @@ static void begin(void)
         if (script.tables && recorded_host_collides()) {
             exit(COLLISION);
         }
+    }
+    if (script.made) {
+        LARGE_INTEGER per_second;
+
+        QueryPerformanceFrequency(&per_second);
+        script.replay.frequency = (uint64_t)per_second.QuadPart;
+        script.replay.make = made_next;
+        script.replay.move = made_as_it_is;
+        script.replay.read_first = true;
     }
     script.replay.wants = wants;
     api = etwreplay_begin(&script.replay);
