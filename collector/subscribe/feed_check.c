@@ -40,7 +40,8 @@ static enum err count_record(void *ctx, const struct journal_found *found)
     struct counting *x = ctx;
 
     x->f->records++;
-    x->topics = x->topics || found->part->kind == JOURNAL_TOPICS;
+    x->topics =
+        x->topics || found->part->kind == JOURNAL_TOPICS || found->part->kind == JOURNAL_TOPICS3;
     return ERR_OK;
 }
 

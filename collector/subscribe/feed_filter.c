@@ -12,6 +12,19 @@
 #define ROW_BYTES    150u
 #define VALUE_BYTES  10u
 
+/* Whether records of the topic are wanted at all. */
+static bool topic_wanted(const struct wire_filter *f, enum feed_topic topic)
+{
+    switch (topic) {
+    case FEED_RULE:
+        return f->rules || (f->kinds >> LIFE_RULE & 1);
+    case FEED_SAMPLE:
+        return f->samples;
+    default:
+        return !f->no_events;
+    }
+}
+
 bool feed_filter_record(const struct wire_filter *f, const char *scope,
                         const struct journal_record *r)
 {
@@ -20,7 +33,7 @@ bool feed_filter_record(const struct wire_filter *f, const char *scope,
     if (name.n == 0) {
         return true; /* it is damaged: its host is unknown */
     }
-    if (r->topic == FEED_EVENT ? f->no_events : !f->samples) {
+    if (!topic_wanted(f, r->topic)) {
         return false;
     }
     if (scope[0] && !glob_match(str_make(scope), name)) {
@@ -38,7 +51,8 @@ bool feed_filter_same(const struct wire_filter *a, const struct wire_filter *b)
 {
     bool same = a->n_hosts == b->n_hosts && str_eq(a->program, b->program) &&
                 a->kinds == b->kinds && a->no_events == b->no_events && a->samples == b->samples &&
-                a->n_metrics == b->n_metrics && a->min_interval_ns == b->min_interval_ns &&
+                a->rules == b->rules && a->n_metrics == b->n_metrics &&
+                a->min_interval_ns == b->min_interval_ns &&
                 memcmp(a->metrics, b->metrics, a->n_metrics) == 0 &&
                 str_eq(a->providers.provider, b->providers.provider) &&
                 str_eq(a->providers.event, b->providers.event) &&
@@ -58,6 +72,10 @@ static bool event_wanted(const struct wire_filter *f, const struct expr_event *w
     const struct life_event *ev = &x->event;
     uint32_t kinds = f->kinds ? f->kinds : LIFE_KINDS_DEFAULT;
 
+    if (ev->kind == LIFE_RULE) {
+        return topic_wanted(f, FEED_RULE) && !wire_events_named(&f->providers) &&
+               (!where || expr_event_run(where, ev, host, str_make("rule")) == EXPR_TRUE);
+    }
     if (wire_events_named(&f->providers)) {
         kinds = 1u << LIFE_PROVIDER;
     }

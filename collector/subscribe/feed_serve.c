@@ -407,7 +407,7 @@ void feed_serve_wake(void *serve)
 /* "event/web-1" to its parts; false: no such kind of topic. */
 static bool topic_parse(enum feed_topic *topic, char name[MODEL_HOST_NAME_MAX + 1], struct str text)
 {
-    static const char *const prefixes[FEED_TOPICS] = {"event/", "sample/"};
+    static const char *const prefixes[FEED_TOPICS] = {"event/", "sample/", "rule/"};
 
     for (unsigned t = 0; t < FEED_TOPICS; t++) {
         size_t n = strlen(prefixes[t]);

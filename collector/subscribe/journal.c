@@ -76,7 +76,7 @@ uint64_t journal_epoch(const struct journal *j)
 
 static void checkpoint_put_part(struct journal *j, const struct buf *content, bool more)
 {
-    struct journal_part p = {.kind = JOURNAL_TOPICS,
+    struct journal_part p = {.kind = JOURNAL_TOPICS3,
                              .about = {.n = content->n, .more = more},
                              .content = content->p,
                              .content_n = content->n};
@@ -93,7 +93,7 @@ static enum err checkpoint_put(struct journal *j)
 
     buf_init(&content, JOURNAL_PAYLOAD_MAX);
     memcpy(floor.seq, j->index.floor, sizeof floor.seq);
-    journal_format_put_topic(&content, &floor);
+    journal_format_put_topic(&content, JOURNAL_TOPICS3, &floor);
     for (size_t i = 0; i < j->index.n_channels; i++) {
         const struct journal_channel *c = &j->index.channels[i];
         struct journal_topic t = {.name = str_make(c->name)};
@@ -103,7 +103,7 @@ static enum err checkpoint_put(struct journal *j)
             buf_reset(&content);
         }
         memcpy(t.seq, c->seq, sizeof t.seq);
-        journal_format_put_topic(&content, &t);
+        journal_format_put_topic(&content, JOURNAL_TOPICS3, &t);
     }
     e = content.bad;
     checkpoint_put_part(j, &content, false);

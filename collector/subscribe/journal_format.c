@@ -181,26 +181,32 @@ enum err journal_format_unpack(struct buf *out, const struct journal_part *p)
     return ERR_OK;
 }
 
-void journal_format_put_topic(struct buf *b, const struct journal_topic *t)
+static unsigned topics_of(enum journal_kind kind)
+{
+    return kind == JOURNAL_TOPICS ? 2 : FEED_TOPICS;
+}
+
+void journal_format_put_topic(struct buf *b, enum journal_kind kind, const struct journal_topic *t)
 {
     buf_put_u8(b, (uint8_t)t->name.n);
     buf_put(b, t->name.p, t->name.n);
-    for (unsigned i = 0; i < FEED_TOPICS; i++) {
+    for (unsigned i = 0; i < topics_of(kind); i++) {
         buf_put_u64le(b, t->seq[i]);
     }
 }
 
-enum err journal_format_topic(struct journal_topic *out, const uint8_t **p, size_t *n)
+enum err journal_format_topic(struct journal_topic *out, enum journal_kind kind, const uint8_t **p,
+                              size_t *n)
 {
     struct cur c = cur_make(*p, *n);
-    struct journal_topic t;
+    struct journal_topic t = {.seq = {0}};
 
     if (*n == 0) {
         return ERR_END;
     }
     t.name.n = cur_u8(&c);
     t.name.p = (const char *)cur_bytes(&c, t.name.n);
-    for (unsigned i = 0; i < FEED_TOPICS; i++) {
+    for (unsigned i = 0; i < topics_of(kind); i++) {
         t.seq[i] = cur_u64le(&c);
     }
     if (c.bad || t.name.n > MODEL_HOST_NAME_MAX || memchr(t.name.p, 0, t.name.n)) {

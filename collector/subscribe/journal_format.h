@@ -17,7 +17,8 @@
 /* On disk. */
 enum journal_kind {
     JOURNAL_MESSAGE = 1, /* an encoded Update */
-    JOURNAL_TOPICS = 2,  /* the newest numbers of topics when the file began: its checkpoint */
+    JOURNAL_TOPICS = 2,  /* the newest numbers of two topics when the file began: its checkpoint */
+    JOURNAL_TOPICS3 = 3, /* the same of three topics: what is written */
 };
 
 struct journal_header {
@@ -55,17 +56,18 @@ NODISCARD enum err journal_format_part_head(struct journal_part *out, const uint
 /* Appends the content, unpacked. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
 NODISCARD enum err journal_format_unpack(struct buf *out, const struct journal_part *p);
 
-/* The newest numbers of one topic pair, in the content of JOURNAL_TOPICS. An empty name: numbers
+/* The newest numbers of one name's topics, in the content of `kind`. An empty name: numbers
  * that topics met for the first time must be above. */
 struct journal_topic {
     struct str name;
     uint64_t seq[FEED_TOPICS];
 };
 
-void journal_format_put_topic(struct buf *b, const struct journal_topic *t);
+void journal_format_put_topic(struct buf *b, enum journal_kind kind, const struct journal_topic *t);
 /* Moves *p and *n behind it; the name points into it. Errors: ERR_END (nothing left), ERR_CORRUPT
  */
-NODISCARD enum err journal_format_topic(struct journal_topic *out, const uint8_t **p, size_t *n);
+NODISCARD enum err journal_format_topic(struct journal_topic *out, enum journal_kind kind,
+                                        const uint8_t **p, size_t *n);
 
 /* -- a whole file -- */
 

@@ -7,7 +7,7 @@
 
 #define JOURNAL_PAYLOAD_MAX (1u << 20)
 
-enum feed_topic { FEED_EVENT, FEED_SAMPLE, FEED_TOPICS };
+enum feed_topic { FEED_EVENT, FEED_SAMPLE, FEED_RULE, FEED_TOPICS };
 
 struct journal_record {
     uint64_t position; /* given by journal_append */
@@ -15,7 +15,8 @@ struct journal_record {
     enum feed_topic topic;
     struct uuid host;
     char name[MODEL_HOST_NAME_MAX + 1];
-    uint64_t stream, batch, last_batch; /* the batches it was made of: one, or several in a row */
+    uint64_t stream, batch, last_batch; /* the batches it was made of: one, or several in a row;
+                                           FEED_RULE: those of the book of notices, its numbers */
     bool more;                          /* the next record goes on with the same batch */
     int64_t stored_ns;                  /* UTC, collector's clock */
     int64_t first_ns, last_ns;          /* stamps inside */

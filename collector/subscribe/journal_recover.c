@@ -102,7 +102,7 @@ static enum err learn_topics(struct recovery *r, const struct journal_part *part
     enum err e = ERR_OK;
 
     while (!e) {
-        e = journal_format_topic(&t, &p, &n);
+        e = journal_format_topic(&t, part->kind, &p, &n);
         if (!e) {
             e = learn_numbers(r, &t);
         }
@@ -206,7 +206,7 @@ static enum err take_record(void *ctx, const struct journal_found *found)
     uint32_t channel;
     enum err e;
 
-    if (found->part->kind == JOURNAL_TOPICS) {
+    if (found->part->kind == JOURNAL_TOPICS || found->part->kind == JOURNAL_TOPICS3) {
         return learn_topics(r, found->part);
     }
     if (found->part->kind != JOURNAL_MESSAGE) {

@@ -13,7 +13,7 @@
 #define SEQ_BYTES     8u
 #define SEND_MESSAGES 64u /* handed on at once */
 
-static const char *const topic_names[FEED_TOPICS] = {"event/", "sample/"};
+static const char *const topic_names[FEED_TOPICS] = {"event/", "sample/", "rule/"};
 
 /* One message of the buffer. */
 struct sent {
@@ -274,7 +274,11 @@ static void messages_lose(struct publisher *o)
     lost_hand_over(o, &o->told, lost_add);
     for (size_t i = 0; i < o->n; i++) {
         const char *body = (const char *)o->bodies.p + o->list[i].at;
-        unsigned topic = body[0] == topic_names[FEED_EVENT][0] ? FEED_EVENT : FEED_SAMPLE;
+        unsigned topic = 0;
+
+        while (body[0] != topic_names[topic][0]) {
+            topic++;
+        }
 
         lost_add(o, (enum feed_topic)topic, body + strlen(topic_names[topic]), 1);
     }

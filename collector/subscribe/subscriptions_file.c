@@ -1,8 +1,8 @@
 /* Format 1, little endian: u8[8] magic, u32 version, u64 number of the file, texts (u16 n and n
  * bytes) name, owner, scope, i64 created, i64 polled, u64 epoch, u64 position, u32 offset, u64
  * floor, lost, end of the lost, dropped, delivered, u32 kinds, u8 flags (1 no events, 2 samples,
- * 4 see below), i64 interval, text program, u8 n and n texts hosts, u8 n and n bytes of metrics,
- * with flag 4 texts provider, event, where; u64 XXH3-64 of all before. */
+ * 4 see below, 8 rules), i64 interval, text program, u8 n and n texts hosts, u8 n and n bytes of
+ * metrics, with flag 4 texts provider, event, where; u64 XXH3-64 of all before. */
 #include "collector/subscribe/subscriptions_file.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@
 #define SUM_BYTES 8u
 #define GLOB_MAX  256u
 
-enum flags { NO_EVENTS = 1, SAMPLES = 2, PROVIDERS = 4 };
+enum flags { NO_EVENTS = 1, SAMPLES = 2, PROVIDERS = 4, RULES = 8 };
 
 bool subscriptions_file_name_ok(struct str name)
 {
@@ -54,7 +54,7 @@ static void put_filter(struct buf *b, const struct wire_filter *f)
 {
     buf_put_u32le(b, f->kinds);
     buf_put_u8(b, (uint8_t)((f->no_events ? NO_EVENTS : 0) | (f->samples ? SAMPLES : 0) |
-                            (has_providers(f) ? PROVIDERS : 0)));
+                            (f->rules ? RULES : 0) | (has_providers(f) ? PROVIDERS : 0)));
     buf_put_u64le(b, (uint64_t)f->min_interval_ns);
     put_text(b, f->program);
     buf_put_u8(b, (uint8_t)f->n_hosts);
@@ -126,6 +126,7 @@ static void get_filter(struct cur *c, struct wire_filter *f)
     flags = cur_u8(c);
     f->no_events = (flags & NO_EVENTS) != 0;
     f->samples = (flags & SAMPLES) != 0;
+    f->rules = (flags & RULES) != 0;
     f->min_interval_ns = (int64_t)cur_u64le(c);
     f->program = get_text(c, MODEL_TEXT_MAX);
     f->n_hosts = cur_u8(c);

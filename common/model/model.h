@@ -81,16 +81,23 @@ enum life_kind {
     LIFE_LEVEL = 7,    /* the agent collects more or less than before */
     LIFE_SOURCE = 8,   /* its events come from elsewhere, or part of them was lost or refused */
     LIFE_PROVIDER = 9, /* an event of a chosen provider: type and values say what it is */
+    LIFE_RULE = 10,    /* the collector's own: a rule changed its state (lab/notice.h) */
 };
 
 /* Those that are asked for when no kinds are named: few, and each of them worth a look. */
 #define LIFE_KINDS_DEFAULT \
     (1u << LIFE_PROCESS_START | 1u << LIFE_PROCESS_STOP | 1u << LIFE_LEVEL | 1u << LIFE_SOURCE)
 
-/* Whether it is about the host's agent and not a process: its info is empty then. */
+/* Whether it is about the host and not a process: its info is empty then. */
 static inline bool life_is_of_host(unsigned kind)
 {
-    return kind == LIFE_LEVEL || kind == LIFE_SOURCE;
+    return kind == LIFE_LEVEL || kind == LIFE_SOURCE || kind == LIFE_RULE;
+}
+
+/* Whether its type and values say what it is. */
+static inline bool life_has_values(unsigned kind)
+{
+    return kind == LIFE_PROVIDER || kind == LIFE_RULE;
 }
 
 /* What events of one kind of a provider look like. `keyword` 0: none. */
@@ -117,9 +124,9 @@ struct life_event {
     uint32_t tid;          /* thread and provider events */
     struct proc_info info; /* process events: everything known; thread, image and provider events:
                               id and name; LIFE_LEVEL, LIFE_SOURCE: empty */
-    struct str text; /* image events: path; LIFE_LEVEL, LIFE_SOURCE: one sentence for people */
-    const struct event_type *type; /* LIFE_PROVIDER; NULL: of whoever tells no types, or another */
-    struct str values;             /* LIFE_PROVIDER: see event_values.h */
+    struct str text; /* image events: path; LIFE_LEVEL, LIFE_SOURCE, LIFE_RULE: one sentence */
+    const struct event_type *type; /* LIFE_PROVIDER, LIFE_RULE; NULL: its maker tells no types */
+    struct str values;             /* LIFE_PROVIDER, LIFE_RULE: see event_values.h */
 };
 
 /* One process at one tick. values[m] is defined where bit m of mask is set. */

@@ -73,13 +73,14 @@ static const struct {
     {LIFE_LEVEL, "level"},
     {LIFE_SOURCE, "source"},
     {LIFE_PROVIDER, "provider"},
+    {LIFE_RULE, "rule"},
 };
 
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
 const char *const field_kind_names[] = {
-    "process_start", "process_stop", "thread_start", "thread_stop", "image_load",
-    "image_unload",  "level",        "source",       "provider",    NULL};
+    "process_start", "process_stop", "thread_start", "thread_stop", "image_load", "image_unload",
+    "level",         "source",       "provider",     "rule",        NULL};
 
 const char *field_kind_name(unsigned life_kind)
 {
@@ -301,12 +302,14 @@ struct table_cell field_of_event(int what, const struct wire_answer *a,
                                  const struct wire_event *event, struct field_room *room)
 {
     const struct life_event *ev = &event->event;
-    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP || ev->type;
+    bool of_thread =
+        ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP || ev->kind == LIFE_PROVIDER;
     bool of_image = ev->kind == LIFE_IMAGE_LOAD || ev->kind == LIFE_IMAGE_UNLOAD;
     bool of_host = life_is_of_host(ev->kind);
     struct str none = {NULL, 0};
 
-    if (what >= FIELD_PROVIDER && what <= FIELD_DETAIL && ev->type) {
+    if (what >= FIELD_PROVIDER && what <= FIELD_DETAIL && ev->type &&
+        !(what == FIELD_DETAIL && ev->kind == LIFE_RULE)) { /* a notice has a sentence */
         return provider_cell(what, ev, room);
     }
     switch (what) {
@@ -371,11 +374,11 @@ enum err field_kinds(uint32_t *bits, const char *list, struct errmsg *why)
         memcpy(word_text, list, n < sizeof word_text ? n : sizeof word_text - 1);
         more = kind_bits(word_text);
         if (!more) {
-            return errmsg_set(
-                why, ERR_USAGE,
-                "'%s' is not process, thread, image, level, source, provider, all, or one such as "
-                "process_start",
-                word_text);
+            return errmsg_set(why, ERR_USAGE,
+                              "'%s' is not process, thread, image, level, source, provider, rule, "
+                              "all, or one such as "
+                              "process_start",
+                              word_text);
         }
         *bits |= more;
         list += n + (list[n] == ',');

@@ -717,6 +717,9 @@ static enum err get_events(struct batch *b, const Procfleet__V1__Batch *m, struc
     }
     for (size_t i = 0; !e && i < m->n_events; i++) {
         e = wire_info_event_get(&events[i], m->events[i], &types);
+        if (!e && events[i].kind == LIFE_RULE) { /* notices are the collector's alone */
+            e = ERR_CORRUPT;
+        }
     }
     b->events = events;
     b->n_events = m->n_events;

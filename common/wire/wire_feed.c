@@ -206,6 +206,7 @@ static enum err put_filter(Procfleet__V1__FeedFilter *m, const struct wire_filte
     WIRE_PUT(m, kinds, f->kinds);
     WIRE_PUT(m, no_events, f->no_events);
     WIRE_PUT(m, samples, f->samples);
+    WIRE_PUT(m, rules, f->rules);
     WIRE_PUT(m, min_interval_ns, (uint64_t)f->min_interval_ns);
     e = WIRE_PUT_TEXT(m, program, f->program, MODEL_TEXT_MAX, a);
     if (!e) {
@@ -247,6 +248,7 @@ static enum err get_filter(struct wire_filter *f, const Procfleet__V1__FeedFilte
     f->kinds = m->kinds;
     f->no_events = m->no_events != 0;
     f->samples = m->samples != 0;
+    f->rules = m->rules != 0;
     f->min_interval_ns = (int64_t)m->min_interval_ns;
     return wire_get_bytes(f->metrics, &f->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 }

@@ -41,6 +41,7 @@ struct wire_filter {
     struct str program;
     uint32_t kinds; /* bit per LifeKind; 0 = process start, stop, level, source */
     bool no_events, samples;
+    bool rules; /* notices; the kind LIFE_RULE asks for them too */
     uint8_t n_metrics;
     uint8_t metrics[WIRE_METRICS_MAX];
     int64_t min_interval_ns;

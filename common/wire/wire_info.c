@@ -109,7 +109,7 @@ static enum err put_values(Procfleet__V1__LifeEvent *m, const struct life_event 
     uint32_t at = 0;
     enum err e;
 
-    if (in->kind != LIFE_PROVIDER || !in->type ||
+    if (!life_has_values(in->kind) || !in->type ||
         !event_values_ok(in->type->n_fields, in->values)) {
         return ERR_OK; /* a receiver would refuse what are no values */
     }
@@ -246,7 +246,7 @@ enum err wire_info_types_get(struct wire_info_types *types, Procfleet__V1__Event
 static enum err get_values(struct life_event *out, const Procfleet__V1__LifeEvent *m,
                            const struct wire_info_types *types)
 {
-    if (out->kind != LIFE_PROVIDER || !m->has_type) {
+    if (!life_has_values(out->kind) || !m->has_type) {
         return ERR_OK;
     }
     if (m->type == 0 || m->type > types->n) {

@@ -520,7 +520,7 @@ static void format_2_of_the_journal_is_written(void **state)
     buf_init(&b, 1u << 16);
     buf_init(&topics, 1u << 10);
     journal_format_put_header(&b, &h);
-    journal_format_put_topic(&topics, &topic);
+    journal_format_put_topic(&topics, JOURNAL_TOPICS, &topic);
     part.about.n = part.content_n = topics.n;
     part.content = topics.p;
     journal_format_put_part(&b, &part, SEED);

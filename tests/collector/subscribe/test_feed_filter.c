@@ -47,21 +47,24 @@ static void records_are_chosen_by_topic_host_and_scope(void **state)
     static const struct {
         struct wire_filter filter;
         const char *scope;
-        bool event, sample; /* of host web-1 */
+        bool event, sample, rule; /* of host web-1 */
     } cases[] = {
-        {{0}, "", true, false},
-        {{.samples = true}, "", true, true},
-        {{.no_events = true}, "", false, false},
-        {{.no_events = true, .samples = true}, "", false, true},
-        {{.n_hosts = 1, .hosts = {{"web-1", 5}}}, "", true, false},
-        {{.n_hosts = 1, .hosts = {{"web-", 4}}}, "", false, false},
-        {{.n_hosts = 1, .hosts = {{"web-10", 6}}}, "", false, false},
-        {{.n_hosts = 2, .hosts = {{"db-*", 4}, {"WEB-?", 5}}}, "", true, false},
-        {{.n_hosts = 2, .hosts = {{"db-*", 4}, {"x", 1}}}, "", false, false},
-        {{0}, "web-*", true, false},
-        {{0}, "web", false, false},
-        {{.n_hosts = 1, .hosts = {{"*", 1}}}, "db-*", false, false},
-        {{.n_hosts = 1, .hosts = {{"web-1", 5}}}, "web-1", true, false},
+        {{0}, "", true, false, false},
+        {{.samples = true}, "", true, true, false},
+        {{.no_events = true}, "", false, false, false},
+        {{.no_events = true, .samples = true}, "", false, true, false},
+        {{.n_hosts = 1, .hosts = {{"web-1", 5}}}, "", true, false, false},
+        {{.n_hosts = 1, .hosts = {{"web-", 4}}}, "", false, false, false},
+        {{.n_hosts = 1, .hosts = {{"web-10", 6}}}, "", false, false, false},
+        {{.n_hosts = 2, .hosts = {{"db-*", 4}, {"WEB-?", 5}}}, "", true, false, false},
+        {{.n_hosts = 2, .hosts = {{"db-*", 4}, {"x", 1}}}, "", false, false, false},
+        {{0}, "web-*", true, false, false},
+        {{0}, "web", false, false, false},
+        {{.n_hosts = 1, .hosts = {{"*", 1}}}, "db-*", false, false, false},
+        {{.n_hosts = 1, .hosts = {{"web-1", 5}}}, "web-1", true, false, false},
+        {{.rules = true}, "", true, false, true},
+        {{.kinds = 1u << LIFE_RULE, .no_events = true}, "web-*", false, false, true},
+        {{.rules = true}, "db-*", false, false, false},
     };
     struct journal_record r = {.name = "web-1"};
 
@@ -70,6 +73,8 @@ static void records_are_chosen_by_topic_host_and_scope(void **state)
         assert_int_equal(feed_filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].event);
         r.topic = FEED_SAMPLE;
         assert_int_equal(feed_filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].sample);
+        r.topic = FEED_RULE;
+        assert_int_equal(feed_filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].rule);
     }
 }
 
