@@ -167,10 +167,10 @@ static enum err take_head(struct accounts *x)
     return e;
 }
 
-enum err store_accounts_scan(const struct store_view *v, size_t host,
-                             const struct store_range *range,
-                             enum err (*each_account)(void *ctx, const struct loss_sum *a),
-                             enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
+enum err store_accounts_local(const struct store_view *v, size_t host,
+                              const struct store_range *range,
+                              enum err (*each_account)(void *ctx, const struct loss_sum *a),
+                              enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
     struct accounts x = {.v = v,
                          .host = host,

@@ -511,8 +511,9 @@ enum err store_blocks_scan_within(const struct store_view *v, size_t host,
     return e;
 }
 
-enum err store_blocks_scan(const struct store_view *v, size_t host, const struct store_range *range,
-                           enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
+enum err store_blocks_local(const struct store_view *v, size_t host,
+                            const struct store_range *range,
+                            enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
     return store_blocks_scan_within(v, host, range, STORE_BLOCKS_BYTES, each, ctx);
 }

@@ -1,4 +1,4 @@
-/* store_blocks_scan with a limit of its own, for tests. */
+/* store_blocks_local with a limit of its own, for tests. */
 #ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_BLOCKS_H
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_BLOCKS_H
 

@@ -873,9 +873,9 @@ static enum err bases_scan(struct store_cells_scan *s, size_t host)
     return e;
 }
 
-enum err store_cells_scan(const struct store_view *v, size_t host, const struct store_cells *ask,
-                          enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
-                          struct store_ticks *ticks)
+enum err store_cells_local(const struct store_view *v, size_t host, const struct store_cells *ask,
+                           enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
+                           struct store_ticks *ticks)
 {
     struct store_cells_scan s = {.v = v, .host = host, .ask = ask, .each = each, .ctx = ctx};
     enum err e;
@@ -905,8 +905,8 @@ enum err store_cells_scan(const struct store_view *v, size_t host, const struct 
     return e;
 }
 
-enum err store_cells_gone(const struct store_view *v, size_t host, int64_t since_ns,
-                          int64_t until_ns, struct store_gone *out)
+enum err store_cells_local_gone(const struct store_view *v, size_t host, int64_t since_ns,
+                                int64_t until_ns, struct store_gone *out)
 {
     /* of one process: no tier is looked at for being quicker than rows */
     const struct store_cells ask = {.since_ns = since_ns, .until_ns = until_ns, .has_pid = true};

@@ -6,7 +6,7 @@
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_view.h"
 
-uint32_t store_info_unlisted(const struct store_view *v)
+uint32_t store_info_local_unlisted(const struct store_view *v)
 {
     return v->unlisted;
 }
@@ -51,8 +51,8 @@ static bool known_sealed(const struct store_view *v, size_t host, const struct u
     return found;
 }
 
-static bool known(const struct store_view *v, size_t host, const struct uuid *boot,
-                  struct proc_id id, bool brief, struct proc_info *out)
+bool store_info_local(const struct store_view *v, size_t host, const struct uuid *boot,
+                      struct proc_id id, bool brief, struct proc_info *out)
 {
     struct proc_info sealed;
 
@@ -66,19 +66,8 @@ static bool known(const struct store_view *v, size_t host, const struct uuid *bo
     return true;
 }
 
-bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
-                struct proc_info *out)
-{
-    return known(v, host, boot, id, false, out);
-}
-
-bool store_info_brief(const struct store_view *v, size_t host, const struct uuid *boot,
-                      struct proc_id id, struct proc_info *out)
-{
-    return known(v, host, boot, id, true, out);
-}
-
-void store_info_want(const struct store_view *v, size_t host, const struct proc_key *keys, size_t n)
+void store_info_local_want(const struct store_view *v, size_t host, const struct proc_key *keys,
+                           size_t n)
 {
     const struct head_seen *seen = head_view_host(v->head, host);
     struct proc_key missing[64];
@@ -103,7 +92,7 @@ bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid, st
     return head_infos_latest(head_view_host(v->head, host)->infos, pid, out);
 }
 
-void store_info_range(const struct store_view *v, int64_t since_ns, int64_t until_ns)
+void store_info_local_range(const struct store_view *v, int64_t since_ns, int64_t until_ns)
 {
     if (v->lookup) {
         store_lookup_range(v->lookup, since_ns, until_ns);
@@ -230,10 +219,9 @@ static int64_t newest_boot_began(const struct head_seen *seen)
     return began_ns;
 }
 
-enum err store_info_each(const struct store_view *v, size_t host, const struct store_instances *ask,
-                         enum err (*each)(void *ctx, const struct uuid *boot,
-                                          const struct proc_info *info),
-                         void *ctx)
+enum err store_info_local_each(
+    const struct store_view *v, size_t host, const struct store_instances *ask,
+    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx)
 {
     struct every x = {.seen = head_view_host(v->head, host), .ask = ask, .each = each, .ctx = ctx};
     const struct catalogue_ask sealed = {.host = &x.seen->id,

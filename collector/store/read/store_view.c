@@ -32,54 +32,15 @@ static void fill(struct store_host *out, const struct head_seen *seen)
     };
 }
 
-enum err store_view_open(struct store_view **out, struct store *s)
+static void local_close(struct store_view *v)
 {
-    struct manifest_list *segments;
-    struct head_state *head;
-    struct store_view *v;
-    size_t n;
-    enum err e = store_state(s, &head, &segments);
-
-    if (e) {
-        return e;
-    }
-    n = head_view_hosts(head);
-    v = mem_alloc(sizeof *v + n * sizeof v->hosts[0]);
-    if (!v) {
-        head_view_release(head);
-        manifest_list_release(segments);
-        return ERR_NOMEM;
-    }
-    v->store = s;
-    v->head = head;
-    v->segments = segments;
-    v->catalogue = store_catalogue(s);
-    v->lookup = NULL;
-    v->packer = NULL;
-    v->decoder = NULL;
-    v->ahead = NULL;
-    v->unlisted = 0;
-    if (store_lookup_create(&v->lookup)) { /* the head answers alone */
-        v->lookup = NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        fill(&v->hosts[i], head_view_host(head, i));
-    }
-    *out = v;
-    return ERR_OK;
-}
-
-void store_view_close(struct store_view *v)
-{
-    if (v) {
-        head_view_release(v->head);
-        store_lookup_destroy(v->lookup);
-        manifest_list_release(v->segments);
-        packer_destroy(v->packer);
-        wire_batch_decoder_destroy(v->decoder);
-        seg_readahead_destroy(v->ahead);
-        mem_free(v);
-    }
+    head_view_release(v->head);
+    store_lookup_destroy(v->lookup);
+    manifest_list_release(v->segments);
+    packer_destroy(v->packer);
+    wire_batch_decoder_destroy(v->decoder);
+    seg_readahead_destroy(v->ahead);
+    mem_free(v);
 }
 
 enum err store_view_packer(const struct store_view *v, struct packer **out)
@@ -110,19 +71,73 @@ struct seg_readahead *store_view_ahead(const struct store_view *v)
     return own->ahead;
 }
 
-size_t store_view_hosts(const struct store_view *v)
+static size_t local_hosts(const struct store_view *v)
 {
     return head_view_hosts(v->head);
 }
 
-const struct store_host *store_view_host(const struct store_view *v, size_t i)
+static const struct store_host *local_host(const struct store_view *v, size_t i)
 {
     return &v->hosts[i];
 }
 
-size_t store_view_find(const struct store_view *v, const char *name, const struct uuid *id)
+static size_t local_find(const struct store_view *v, const char *name, const struct uuid *id)
 {
     return head_view_find(v->head, name, id);
+}
+
+static const struct view_ops local = {
+    .close = local_close,
+    .hosts = local_hosts,
+    .host = local_host,
+    .find = local_find,
+    .blocks_scan = store_blocks_local,
+    .cells_scan = store_cells_local,
+    .cells_gone = store_cells_local_gone,
+    .accounts_scan = store_accounts_local,
+    .info_each = store_info_local_each,
+    .info_range = store_info_local_range,
+    .info = store_info_local,
+    .info_want = store_info_local_want,
+    .info_unlisted = store_info_local_unlisted,
+};
+
+enum err store_view_open(struct store_view **out, struct store *s)
+{
+    struct manifest_list *segments;
+    struct head_state *head;
+    struct store_view *v;
+    size_t n;
+    enum err e = store_state(s, &head, &segments);
+
+    if (e) {
+        return e;
+    }
+    n = head_view_hosts(head);
+    v = mem_alloc(sizeof *v + n * sizeof v->hosts[0]);
+    if (!v) {
+        head_view_release(head);
+        manifest_list_release(segments);
+        return ERR_NOMEM;
+    }
+    v->ops = &local;
+    v->store = s;
+    v->head = head;
+    v->segments = segments;
+    v->catalogue = store_catalogue(s);
+    v->lookup = NULL;
+    v->packer = NULL;
+    v->decoder = NULL;
+    v->ahead = NULL;
+    v->unlisted = 0;
+    if (store_lookup_create(&v->lookup)) { /* the head answers alone */
+        v->lookup = NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        fill(&v->hosts[i], head_view_host(head, i));
+    }
+    *out = v;
+    return ERR_OK;
 }
 
 static enum err give_raw(const struct head_batch *b, struct buf *room,

@@ -1,4 +1,4 @@
-/* A view of the store, as the files of this folder see it (store_read.h). Threads: one owner. */
+/* The view of the local store, as the files of this folder see it. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_VIEW_H
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_VIEW_H
 
@@ -7,6 +7,7 @@
 
 /* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
 struct store_view {
+    const struct view_ops *ops; /* first, as in every view */
     struct store *store;
     struct head_state *head;
     struct manifest_list *segments; /* NULL: a store without segments */
@@ -31,5 +32,31 @@ struct seg_readahead *store_view_ahead(const struct store_view *v); /* NULL: no 
  * on_unread once in ten minutes at most. */
 void store_view_unread(const struct store_view *v, size_t host, struct store_used *used,
                        enum store_unread_kind kind, int64_t first_ns, int64_t last_ns, enum err e);
+
+/* -- of its table (view_ops.h), what the other files of this folder do -- */
+
+NODISCARD enum err store_blocks_local(const struct store_view *v, size_t host,
+                                      const struct store_range *range,
+                                      enum err (*each)(void *ctx, const struct store_block *b),
+                                      void *ctx);
+NODISCARD enum err store_cells_local(const struct store_view *v, size_t host,
+                                     const struct store_cells *ask,
+                                     enum err (*each)(void *ctx, const struct store_cell_row *row),
+                                     void *ctx, struct store_ticks *ticks);
+NODISCARD enum err store_cells_local_gone(const struct store_view *v, size_t host, int64_t since_ns,
+                                          int64_t until_ns, struct store_gone *out);
+NODISCARD enum err
+store_accounts_local(const struct store_view *v, size_t host, const struct store_range *range,
+                     enum err (*each_account)(void *ctx, const struct loss_sum *a),
+                     enum err (*each)(void *ctx, const struct store_block *b), void *ctx);
+NODISCARD enum err store_info_local_each(
+    const struct store_view *v, size_t host, const struct store_instances *ask,
+    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx);
+void store_info_local_range(const struct store_view *v, int64_t since_ns, int64_t until_ns);
+bool store_info_local(const struct store_view *v, size_t host, const struct uuid *boot,
+                      struct proc_id id, bool brief, struct proc_info *out);
+void store_info_local_want(const struct store_view *v, size_t host, const struct proc_key *keys,
+                           size_t n);
+uint32_t store_info_local_unlisted(const struct store_view *v);
 
 #endif
