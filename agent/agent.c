@@ -557,6 +557,7 @@ static enum err agent_open_uplink(struct agent *a, struct errmsg *why)
                                .tls = a->identity.tls,
                                .addresses = (const char *const *)a->opts.conf->addresses,
                                .n_addresses = a->opts.conf->n_addresses,
+                               .spread = a->opts.conf->spread,
                                .heartbeat_ns = a->opts.conf->heartbeat_ns,
                                .limit = agent_on_limit,
                                .events = agent_on_events,

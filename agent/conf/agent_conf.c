@@ -110,8 +110,12 @@ static const struct conf_key keys[] = {
      "batches in memory: of a replay, which waits when it is full; live, those that are not on "
      "disk yet: above it the oldest go and are counted"},
     {"collector.addresses", CONF_LIST, "", 0, AGENT_CONF_ADDRESSES_MAX, NULL,
-     "host:port of the collector's ingest listener, port 7420 if left out; several are tried in "
-     "order"},
+     "host:port of the collector's ingest listener, port 7420 if left out; several: see "
+     "collector.choose"},
+    {"collector.choose", CONF_CHOICE, "order", 0, 0, "order|spread",
+     "of several addresses: order = the first that takes this host, spread = in an order of each "
+     "host's own, so that a fleet divides evenly; after a fail-over the first is tried again "
+     "after 10 to 20 minutes"},
     {"collector.enroll_address", CONF_TEXT, "", 0, 0, NULL,
      "host:port of the collector's enroll listener, for 'enroll' and for a certificate that has "
      "expired; empty = the first of collector.addresses with port 7423"},
@@ -296,6 +300,7 @@ static enum err read_addresses(struct agent_conf *c, struct errmsg *why)
         }
         c->n_addresses = i + 1;
     }
+    c->spread = strcmp(conf_text(c->raw, "collector.choose"), "spread") == 0;
     if (enroll[0]) {
         c->enroll_address = agent_conf_with_port(enroll, AGENT_CONF_ENROLL_PORT, false);
     } else if (n > 0) {

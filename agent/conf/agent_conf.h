@@ -31,6 +31,7 @@ struct agent_conf {
     int64_t spool_age_ns;
     char *addresses[AGENT_CONF_ADDRESSES_MAX]; /* owned, with port */
     size_t n_addresses;
+    bool spread;          /* collector.choose */
     char *enroll_address; /* owned; NULL = not known */
     const char *server_name;
     int64_t heartbeat_ns;

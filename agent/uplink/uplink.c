@@ -8,6 +8,7 @@
 
 #include "agent/status/event_log.h"
 #include "agent/uplink/uplink_impl.h"
+#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 
@@ -188,6 +189,32 @@ static void uplink_run(void *arg)
 
 /* -- start and end -- */
 
+/* The i-th address to try. Spread: by a hash of host and address (rendezvous), so that when one
+ * falls out its hosts divide among the others and nobody else moves. */
+static const char *uplink_address(const struct uplink_conf *conf, size_t i)
+{
+    uint64_t below = UINT64_MAX, seed = hash_bytes(&conf->hello.host, sizeof conf->hello.host, 0);
+    size_t at = i;
+
+    for (size_t rank = 0; conf->spread && rank <= i; rank++) {
+        uint64_t most = 0;
+
+        for (size_t k = 0; k < conf->n_addresses; k++) {
+            /* its place makes equal addresses differ */
+            uint64_t h = (hash_bytes(conf->addresses[k], strlen(conf->addresses[k]), seed) &
+                          ~(uint64_t)(UPLINK_ADDRESSES_MAX - 1)) |
+                         k;
+
+            if (h < below && h >= most) {
+                most = h;
+                at = k;
+            }
+        }
+        below = most;
+    }
+    return conf->addresses[at];
+}
+
 static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, struct errmsg *why)
 {
     struct net_client_conf net = {.tls = conf->tls,
@@ -201,7 +228,7 @@ static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, s
     for (size_t i = 0; i < conf->n_addresses; i++) {
         struct errmsg cause = {""};
 
-        u->addresses[i] = mem_strdup(conf->addresses[i]);
+        u->addresses[i] = mem_strdup(uplink_address(conf, i));
         if (!u->addresses[i]) {
             return errmsg_set(why, ERR_NOMEM, "out of memory");
         }
@@ -249,6 +276,7 @@ enum err uplink_start(struct uplink **out, const struct uplink_conf *conf, struc
     u->heartbeat_ns = conf->heartbeat_ns;
     u->call_ns = conf->call_ns > 0 ? conf->call_ns : UPLINK_CALL_NS;
     u->pause_max_ns = conf->pause_max_ns > 0 ? conf->pause_max_ns : UPLINK_PAUSE_MAX_NS;
+    u->home_ns = conf->home_ns > 0 ? conf->home_ns : UPLINK_HOME_NS;
     u->doubt_ns = conf->doubt_ns > 0 ? conf->doubt_ns : UPLINK_DOUBT_NS;
     u->limit = conf->limit;
     u->events = conf->events;
@@ -256,6 +284,7 @@ enum err uplink_start(struct uplink **out, const struct uplink_conf *conf, struc
     u->facts = conf->facts;
     u->ctx = conf->ctx;
     u->in_flight = 1;
+    u->settled = !conf->spread;
     u->status.since_ns = os_mono_ns();
     buf_init(&u->request, REPLY_MAX);
     buf_init(&u->reply, REPLY_MAX);

@@ -4,6 +4,7 @@
  *
  *   acknowledged, or stored already       done with
  *   RESOURCE_EXHAUSTED, UNAVAILABLE       again after retry_after, or a little later
+ *   Hello answered "elsewhere": full      Hello at once at the next address; after all, as busy
  *   unreachable, timed out                again, after Hello, at the next address, pauses growing
  *   the collector fails inside            the same
  *   the batch itself is refused           set aside: kept with the reason where the outbox has a
@@ -16,6 +17,8 @@
  *   Hello is answered as busy             again after retry_after; failing from the third on
  *   we are refused (identity, role, CA)   state refused; tried again with long pauses, up to a
  *                                         minute, at once after uplink_refresh
+ *
+ * Away from the first address, Hello is said there again after ten minutes or more.
  *
  * Pauses begin small again when a batch was acknowledged: connections and Hellos that lead to
  * nothing do not count. All pauses have chance in them. Every change of state is one log line with
@@ -36,10 +39,12 @@ struct uplink_conf {
     struct tls_config *tls; /* borrowed during start */
     const char *const *addresses;
     size_t n_addresses;
+    bool spread; /* the first address is each host's own choice: a fleet divides evenly */
     struct wire_hello hello; /* its times and stream are filled in at sending */
     int64_t heartbeat_ns;    /* when nothing else was sent for so long */
     int64_t call_ns;         /* an answer takes no longer; 0 = 10 s */
     int64_t pause_max_ns;    /* between tries; 0 = 30 s */
+    int64_t home_ns;         /* before the first address is tried again; 0 = 10 min */
     int64_t doubt_ns;        /* before a batch that breaks exchanges is set aside; 0 = 2 min */
     void (*limit)(void *ctx, size_t bytes); /* the largest batch the collector takes; may be NULL */
     /* At each Hello: whether it keeps events of providers. May be NULL. */

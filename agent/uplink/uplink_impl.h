@@ -14,6 +14,7 @@
 #define UPLINK_PAUSE_MIN_NS (100 * CLK_MS)
 #define UPLINK_PAUSE_MAX_NS (30 * CLK_S)
 #define UPLINK_DOUBT_NS     (120 * CLK_S)
+#define UPLINK_HOME_NS      (600 * CLK_S)
 
 /* Pauses between attempts to connect are chosen by chance below a bound that doubles up to this
  * one. It decides how long after a collector's return the last of a fleet is back. */
@@ -46,7 +47,7 @@ enum uplink_talk { TALK_NONE, TALK_HELLO, TALK_BEAT };
 struct uplink {
     struct outbox outbox;
     struct wire_hello hello;
-    int64_t heartbeat_ns, call_ns, pause_max_ns, doubt_ns;
+    int64_t heartbeat_ns, call_ns, pause_max_ns, doubt_ns, home_ns;
     void (*limit)(void *ctx, size_t bytes);
     void (*events)(void *ctx, bool kept);
     int64_t (*utc_ns)(void *ctx);
@@ -63,8 +64,9 @@ struct uplink {
     uint64_t connection;                  /* of that client, which Hello was said on */
     uint64_t stale[UPLINK_ADDRESSES_MAX]; /* the clients' connections that were given up */
     bool patient[UPLINK_ADDRESSES_MAX];   /* the clients that make long pauses */
-    bool greeted;                         /* Hello succeeded and nothing failed since */
-    bool facts_due;                       /* they have changed since they were told */
+    bool settled;   /* the first address had its time: any that is connected will do */
+    bool greeted;   /* Hello succeeded and nothing failed since */
+    bool facts_due; /* they have changed since they were told */
     enum uplink_talk talk;
     struct rpc_pending *talk_call;
     int64_t talk_mono_ns; /* what it said */
@@ -72,8 +74,10 @@ struct uplink {
     int64_t pause_ns; /* after the next failure; small again only when a batch is acknowledged */
     unsigned futile;  /* exchanges that broke since */
     unsigned busy;    /* Hellos in a row that the collector was too busy for */
-    int64_t beat_ns;  /* when a Heartbeat is due */
-    int64_t clock_ns; /* when one is due although batches go: it is the clocks' exchange */
+    size_t full;      /* collectors in a row that said `elsewhere` */
+    int64_t again_home_ns; /* not at the first address: when it is tried again */
+    int64_t beat_ns;       /* when a Heartbeat is due */
+    int64_t clock_ns;      /* when one is due although batches go: it is the clocks' exchange */
     int64_t look_ns, look_pause_ns; /* at why nobody answers */
     unsigned timeouts;              /* in a row */
     struct uplink_slot slots[OUTBOX_INFLIGHT_MAX];

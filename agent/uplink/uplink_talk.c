@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LOOK_MIN_NS CLK_S /* at why nobody answers: NNG's counters are costly to read */
 #define LOOK_MAX_NS (60 * CLK_S)
@@ -107,6 +108,7 @@ void uplink_talk_failed(struct uplink *u, enum err e, const struct rpc_result *r
         return; /* the thread has hung up */
     }
     u->greeted = false;
+    u->settled = true;
     u->busy = 0;
     if (e == ERR_REFUSED) {
         uplink_talk_refused(u, result);
@@ -127,7 +129,7 @@ void uplink_talk_failed(struct uplink *u, enum err e, const struct rpc_result *r
 
 static bool uplink_talk_prefer_connected(struct uplink *u)
 {
-    for (size_t i = 0; i < u->n_clients; i++) {
+    for (size_t i = 0; i < (u->settled ? u->n_clients : 1); i++) {
         size_t at = (u->current + i) % u->n_clients;
 
         if (rpc_client_connected(u->clients[at])) {
@@ -168,6 +170,7 @@ static int64_t uplink_talk_look(struct uplink *u)
     if (e == ERR_TRUST) {
         uplink_talk_tell(u, e, problem.text);
     }
+    u->settled = u->settled || e == ERR_TRUST || now_ns >= u->look_ns;
     if (now_ns < u->look_ns) {
         return u->look_ns;
     }
@@ -305,6 +308,19 @@ static void uplink_talk_note_busy(struct uplink *u, const struct rpc_result *res
     }
 }
 
+/* A full collector: at once to the next one, until all have said so. */
+static bool uplink_talk_elsewhere(struct uplink *u, const struct rpc_result *result)
+{
+    if (strcmp(result->detail, "elsewhere") != 0 || ++u->full >= u->n_clients) {
+        u->full = 0;
+        return false;
+    }
+    u->current = (u->current + 1) % u->n_clients;
+    u->settled = true;
+    u->greet_ns = 0;
+    return true;
+}
+
 static void uplink_talk_on_hello(struct uplink *u, enum err e, const struct rpc_result *result,
                                  int64_t took_ns)
 {
@@ -314,7 +330,9 @@ static void uplink_talk_on_hello(struct uplink *u, enum err e, const struct rpc_
         e = wire_rpc_hello_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e == ERR_REFUSED && uplink_is_busy(result->code)) {
-        uplink_talk_note_busy(u, result);
+        if (!uplink_talk_elsewhere(u, result)) {
+            uplink_talk_note_busy(u, result);
+        }
         return;
     }
     if (e) {
@@ -322,6 +340,8 @@ static void uplink_talk_on_hello(struct uplink *u, enum err e, const struct rpc_
         return;
     }
     u->busy = 0;
+    u->full = 0;
+    u->again_home_ns = os_mono_ns() + uplink_chance(u, u->home_ns);
     uplink_talk_measured(u, took_ns, answer.received_ns, answer.replied_ns);
     uplink_talk_limits(u, &answer);
     uplink_talk_stored(u, answer.last_seq);
@@ -417,6 +437,12 @@ int64_t uplink_talk_step(struct uplink *u)
     assert(!u->talk_call);
     uplink_talk_refresh(u);
     now_ns = os_mono_ns();
+    if (u->greeted && u->current && now_ns >= u->again_home_ns &&
+        rpc_client_connected(u->clients[0])) {
+        u->greeted = false;
+        u->current = 0;
+        u->greet_ns = now_ns;
+    }
     if (!u->greeted) {
         if (!uplink_talk_prefer_connected(u)) {
             uplink_talk_choose_pauses(u);

@@ -103,8 +103,13 @@ void session_peer(void *session, const struct net_identity *who, bool connected)
             h->connections--;
             clones_gone(&h->clones, who->connection);
         }
-    } else if (session_hosts_get(&s->hosts, &h, who, &now) == ERR_OK) {
-        h->connections++;
+    } else {
+        bool known = session_hosts_find(&s->hosts, &who->host) != NULL;
+
+        if (session_hosts_get(&s->hosts, &h, who, &now) == ERR_OK) {
+            h->standby |= !known;
+            h->connections++;
+        }
     }
     os_mutex_unlock(s->lock);
 }
@@ -131,8 +136,7 @@ void session_stats(struct session *s, struct session_stats *out)
     os_mutex_unlock(s->lock);
 }
 
-/* Counts in the session, and as refused by the host.
- * Counts in the session, and as refused by the host. */
+/* Counts in the session, and as refused by the host. */
 static void session_count(struct session *s, uint64_t *counter, const struct uuid *refused)
 {
     struct session_entry *h;
@@ -290,6 +294,8 @@ static bool session_greet(struct session *s, struct rpc_call *call,
     os_mutex_lock(s->lock);
     e = session_hosts_get(&s->hosts, &h, who, &now);
     if (!e) {
+        h->standby = false;
+        h->connections = h->connections ? h->connections : 1; /* the one of this call */
         verdict = session_hear(h, who, g, &boot, &now);
         wait = verdict == CLONES_FINE && is_push(g) &&
                clones_wait(&h->clones, who->connection, now.mono_ns);
@@ -297,9 +303,11 @@ static bool session_greet(struct session *s, struct rpc_call *call,
     }
     s->stats.overloaded += e != ERR_OK;
     os_mutex_unlock(s->lock);
-    if (e) {
-        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS,
-                 e == ERR_FULL ? "too many hosts: raise limits.hosts" : "out of memory");
+    if (e == ERR_FULL) {
+        rpc_fail_detail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "elsewhere", who->name,
+                        "too many hosts: raise limits.hosts, or add a collector");
+    } else if (e) {
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "out of memory");
     } else if (verdict == CLONES_REFUSED) {
         refuse_clone(s, call);
     } else if (wait) {

@@ -8,6 +8,8 @@
  *                          numbers were given twice; never send it again, it is lost here
  *   OUT_OF_RANGE           older than the store's age; never send it again
  *   FAILED_PRECONDITION    detail clone: another machine is this host (clones.h); enrol anew
+ *   RESOURCE_EXHAUSTED     detail elsewhere: hosts_max hosts are here; another collector may have
+ *                          room
  *   RESOURCE_EXHAUSTED     too much at once, this very batch is being written, or the boot before
  *                          this one may still be alive: retry_after
  *   UNAVAILABLE            the store takes nothing now: retry_after
@@ -16,7 +18,8 @@
  * host's is known (host_clock.h), by the host's else; stamps of the future are stored as they are
  * and counted.
  *
- * Bounds:  hosts_max hosts; one unheard of for ten minutes and not connected gives place.
+ * Bounds:  hosts_max hosts; one unheard of for ten minutes and not connected gives place, and so
+ *          does one that has only connected: agents that know several collectors do.
  * Threads: any; one lock, held across no callback. */
 #ifndef PROCFLEET_COLLECTOR_INGEST_SESSION_H
 #define PROCFLEET_COLLECTOR_INGEST_SESSION_H

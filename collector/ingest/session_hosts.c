@@ -40,7 +40,7 @@ static bool forget_one(struct session_hosts *h, int64_t mono_ns)
     for (uint32_t i = 0; i < h->n; i++) {
         const struct session_entry *e = h->at[i];
 
-        if (e->connections == 0 && e->called_ns < mono_ns - FORGET_NS &&
+        if ((e->standby || (e->connections == 0 && e->called_ns < mono_ns - FORGET_NS)) &&
             (oldest == h->n || e->called_ns < h->at[oldest]->called_ns)) {
             oldest = i;
         }

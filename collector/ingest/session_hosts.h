@@ -1,5 +1,5 @@
 /* The hosts a session knows: what their agents' calls tell. Private to session.c.
- * Bounds:  `max` hosts; one unheard of for ten minutes and not connected gives place.
+ * Bounds:  `max` hosts; one unheard of for ten minutes and not connected gives place, or standby.
  * Threads: the session's lock guards them. */
 #ifndef PROCFLEET_COLLECTOR_INGEST_SESSION_HOSTS_H
 #define PROCFLEET_COLLECTOR_INGEST_SESSION_HOSTS_H
@@ -27,6 +27,7 @@ struct session_host {
 struct session_entry {
     struct uuid id;
     unsigned connections;
+    bool standby; /* it has connected, but not called */
     struct host_clocks clocks;
     struct clones clones;
     bool ahead;               /* its stamps were of the future: said once until they are not */

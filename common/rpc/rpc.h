@@ -109,6 +109,7 @@ void rpc_client_close(struct rpc_client *c);   /* as net_client_close */
 struct rpc_result {
     enum rpc_code code; /* valid when the call returned ERR_OK or ERR_REFUSED */
     char message[256];
+    char detail[32];         /* key of the first detail; "": there is none */
     uint32_t retry_after_ms; /* at most RPC_RETRY_AFTER_MAX_MS */
     bool more;
     uint8_t cursor_n;

@@ -74,6 +74,7 @@ static void fill_result(struct rpc_result *r, const struct frame_reply *h)
     memset(r, 0, sizeof *r);
     r->code = h->code;
     memcpy(r->message, h->message, sizeof r->message);
+    memcpy(r->detail, h->details[0].key, sizeof r->detail); /* empty without details */
     r->retry_after_ms =
         h->retry_after_ms < RPC_RETRY_AFTER_MAX_MS ? h->retry_after_ms : RPC_RETRY_AFTER_MAX_MS;
     r->more = h->more;

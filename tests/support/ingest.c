@@ -12,7 +12,7 @@ static void on_hello(void *ctx, struct rpc_call *call)
 {
     struct ingest *c = ctx;
     struct buf out;
-    bool clone, silent;
+    bool clone, silent, full;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
 
@@ -26,6 +26,8 @@ static void on_hello(void *ctx, struct rpc_call *call)
     }
     clone = c->clones > 0;
     c->clones -= clone;
+    full = c->full > 0;
+    c->full -= full;
     os_mutex_unlock(c->lock);
     if (silent) {
         return;
@@ -33,6 +35,10 @@ static void on_hello(void *ctx, struct rpc_call *call)
     if (clone) {
         rpc_fail_detail(call, RPC_FAILED_PRECONDITION, 50, "clone", "agent",
                         "another machine is agent: run procfleet-agent enroll --force");
+        return;
+    }
+    if (full) {
+        rpc_fail_detail(call, RPC_RESOURCE_EXHAUSTED, 50, "elsewhere", "agent", "too many hosts");
         return;
     }
     buf_init(&out, 4096);

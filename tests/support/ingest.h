@@ -37,6 +37,7 @@ struct ingest {
     char got[64];          /* first byte of each accepted batch */
     size_t n_got;
     unsigned silent_hellos; /* so many Hellos are not answered */
+    unsigned full;          /* so many Hellos are answered `elsewhere` */
     unsigned clones;        /* so many Hellos are answered that another machine is this host */
     unsigned hellos, beats, connections;
     uint64_t next_seq;               /* of the last heartbeat */

@@ -275,6 +275,91 @@ static void the_next_address_is_tried(void **state)
     ingest_destroy(c);
 }
 
+static bool acknowledged_two(const struct uplink_status *s)
+{
+    return s->acknowledged == 2;
+}
+
+static void set_full(struct ingest *c, unsigned times)
+{
+    os_mutex_lock(c->lock);
+    c->full = times;
+    os_mutex_unlock(c->lock);
+}
+
+static unsigned hellos_of(struct ingest *c)
+{
+    unsigned n;
+
+    os_mutex_lock(c->lock);
+    n = c->hellos;
+    os_mutex_unlock(c->lock);
+    return n;
+}
+
+static void a_full_collector_is_left_for_the_next_and_tried_again_later(void **state)
+{
+    struct ingest *c[2] = {ingest_create(link_tls.server), ingest_create(link_tls.server)};
+    struct link *l = link_new(c[0]);
+    unsigned said;
+
+    (void)snprintf(l->addresses[1], sizeof l->addresses[1], "127.0.0.1:%u", ingest_port(c[1]));
+    l->conf.n_addresses = 2;
+    l->conf.heartbeat_ns = 10 * CLK_MS;
+    l->conf.home_ns = 300 * CLK_MS;
+    set_full(c[0], 1000);
+    set_full(c[1], 1); /* all are full: a pause, then again */
+    link_put(l, 1, "a");
+    link_start(l);
+    (void)link_wait(l, link_acknowledged);
+    link_check_got(c[1], "a");
+    set_full(c[0], 0);
+    for (said = hellos_of(c[0]); hellos_of(c[0]) == said;) {
+        os_sleep_ns(2 * CLK_MS);
+    }
+    link_put(l, 2, "b");
+    (void)link_wait(l, acknowledged_two);
+    link_check_got(c[0], "b");
+    link_check_got(c[1], "a");
+    link_free(l);
+    ingest_destroy(c[0]);
+    ingest_destroy(c[1]);
+}
+
+/* One batch of each of these hosts; which of the two collectors took it. */
+static void put_spread(struct ingest *c[2], bool swapped, char *took, uint8_t n)
+{
+    for (uint8_t host = 0; host < n; host++) {
+        struct link *l = link_new(c[swapped]);
+        size_t before = c[0]->n_got;
+
+        (void)snprintf(l->addresses[1], sizeof l->addresses[1], "127.0.0.1:%u",
+                       ingest_port(c[!swapped]));
+        l->conf.n_addresses = 2;
+        l->conf.spread = true;
+        l->conf.hello.host.b[0] = host;
+        link_put(l, 1, "a");
+        link_start(l);
+        assert_int_equal(link_drain(l).acknowledged, 1);
+        took[host] = c[0]->n_got > before ? 'a' : 'b';
+        link_free(l);
+    }
+}
+
+static void spread_divides_hosts_by_who_they_are(void **state)
+{
+    struct ingest *c[2] = {ingest_create(link_tls.server), ingest_create(link_tls.server)};
+    char took[2][16];
+
+    put_spread(c, false, took[0], 16);
+    put_spread(c, true, took[1], 4);
+    assert_memory_equal(took[0], took[1], 4);
+    assert_non_null(memchr(took[0], 'a', sizeof took[0])); /* by chance: once in 32,000 */
+    assert_non_null(memchr(took[0], 'b', sizeof took[0]));
+    ingest_destroy(c[0]);
+    ingest_destroy(c[1]);
+}
+
 static void a_restarted_collector_gets_the_rest(void **state)
 {
     struct ingest *c = ingest_create(link_tls.server);
@@ -433,6 +518,8 @@ int main(void)
         cmocka_unit_test(a_busy_collector_is_left_alone_for_as_long_as_it_says),
         cmocka_unit_test(each_exchange_tells_how_long_the_last_one_took),
         cmocka_unit_test(the_next_address_is_tried),
+        cmocka_unit_test(a_full_collector_is_left_for_the_next_and_tried_again_later),
+        cmocka_unit_test(spread_divides_hosts_by_who_they_are),
         cmocka_unit_test(a_restarted_collector_gets_the_rest),
         cmocka_unit_test(a_stranger_is_told_so_with_a_remedy),
         cmocka_unit_test(who_is_refused_waits_for_a_moment_to_come),

@@ -159,6 +159,8 @@ static struct wire_hello hello_of(const struct fleetgen *g)
     return hello;
 }
 
+static char hello_detail[32]; /* of the last answer to say_hello */
+
 static enum rpc_code say_hello(struct rpc_client *c, const struct wire_hello *hello,
                                struct wire_hello_reply *reply)
 {
@@ -175,6 +177,7 @@ static enum rpc_code say_hello(struct rpc_client *c, const struct wire_hello *he
     if (e == ERR_OK) {
         assert_ok(wire_rpc_hello_reply_decode(reply, answer.p, answer.n));
     }
+    memcpy(hello_detail, result.detail, sizeof hello_detail);
     buf_fini(&request);
     buf_fini(&answer);
     return result.code;
@@ -443,6 +446,7 @@ static void hosts_beyond_the_limit_wait_for_a_place(void **state)
     assert_int_equal(say_hello(c[0], &first, &greeting), RPC_OK);
     c[1] = dial(agent_tls[1]);
     assert_int_equal(say_hello(c[1], &second, &greeting), RPC_RESOURCE_EXHAUSTED);
+    assert_string_equal(hello_detail, "elsewhere");
     rpc_client_close(c[0]);
     do {
         os_sleep_ns(CLK_MS);

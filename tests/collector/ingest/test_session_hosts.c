@@ -67,6 +67,24 @@ static void only_a_host_that_is_silent_and_gone_gives_place(void **state)
     session_hosts_fini(&h);
 }
 
+static void a_host_that_only_connected_gives_place_at_once(void **state)
+{
+    struct session_hosts h = {.max = 2};
+    const struct net_identity third = who_is(3);
+    struct session_entry *e;
+    struct clock_moment now = at(3);
+
+    get(&h, 1, 1)->connections = 1;
+    e = get(&h, 2, 2);
+    e->connections = 1;
+    e->standby = true;
+    assert_ok(session_hosts_get(&h, &e, &third, &now));
+    assert_int_equal(h.n, 2);
+    assert_int_equal(h.at[0]->id.b[0], 1);
+    assert_int_equal(h.at[1]->id.b[0], 3);
+    session_hosts_fini(&h);
+}
+
 static void silence_is_not_measured_by_a_clock_that_jumps(void **state)
 {
     struct session_hosts h = {.max = 1};
@@ -127,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_is_found_again_among_many),
         cmocka_unit_test(only_a_host_that_is_silent_and_gone_gives_place),
+        cmocka_unit_test(a_host_that_only_connected_gives_place_at_once),
         cmocka_unit_test(silence_is_not_measured_by_a_clock_that_jumps),
         cmocka_unit_test(hosts_survive_every_allocation_failing),
         cmocka_unit_test(a_conflict_shows_as_a_clone_for_ten_minutes),
