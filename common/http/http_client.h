@@ -83,7 +83,7 @@ void http_client_reply_init(struct http_client_reply *r);
 void http_client_reply_fini(struct http_client_reply *r);
 
 /* Asks and waits. ERR_OK: there is a whole reply, of any status. Everything else says in `why` what
- * happened and what to do about it.
+ * happened and what to do about it, and of the URL its origin alone: the rest may be a secret.
  * Errors: ERR_INVALID (URL, method, header), ERR_NOMEM
  *         ERR_UNREACHABLE  no such name, nobody listens, the connection broke: perhaps it was heard
  *         ERR_TIMEOUT      perhaps it was heard
