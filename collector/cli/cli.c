@@ -72,6 +72,20 @@ static enum err setting_wrong(const struct cli *c, enum profile_setting s, struc
                       expected);
 }
 
+/* It says JSON, unless JSONL, which has it by itself. */
+static enum err read_envelope(struct cli *c, struct errmsg *why)
+{
+    bool given = opt_value(c->args, "format") != NULL;
+
+    if (!opt_flag(c->args, "envelope") || c->format == TABLE_AS_JSON ||
+        c->format == TABLE_AS_JSONL) {
+        return ERR_OK;
+    }
+    c->format = TABLE_AS_JSON;
+    return given ? errmsg_set(why, ERR_USAGE, "--envelope goes with --format json or jsonl")
+                 : ERR_OK;
+}
+
 static enum err read_settings(struct cli *c, struct errmsg *why)
 {
     static const char *const formats[] = {"table", "json", "csv", "jsonl"};
@@ -107,7 +121,7 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (strcmp(format, formats[i]) == 0) {
             c->format = (enum table_format)i;
-            return ERR_OK;
+            return read_envelope(c, why);
         }
     }
     return setting_wrong(c, PROFILE_FORMAT, why, "table, json, csv or jsonl");
@@ -221,13 +235,50 @@ int cli_run(const struct cli_command *cmd, int argc, char **argv)
 enum err cli_table(const struct cli *c, struct table **out, bool live,
                    const struct table_column *columns, size_t n, const char *const *yields)
 {
-    enum err e = table_begin(out, stdout, c->format, live, columns, n);
+    const char *order = opt_value(c->args, "sort");
+    struct errmsg why = {""};
+    struct table *t;
+    enum err e = table_begin(&t, stdout, c->format, live, columns, n);
 
-    if (!e) {
-        table_times(*out, c->settings.local ? times_format_local : clk_format_utc);
-        table_fit(*out, yields, opt_flag(c->args, "wide"));
+    if (e) {
+        return e;
     }
-    return e;
+    table_times(t, c->settings.local ? times_format_local : clk_format_utc);
+    table_fit(t, yields, opt_flag(c->args, "wide"));
+    if (opt_flag(c->args, "envelope")) {
+        table_envelope(t);
+    }
+    e = order ? table_sort(t, order, &why) : ERR_OK;
+    if (e) {
+        table_drop(t);
+        cli_tell(c, "%s", why.text[0] ? why.text : err_text(e));
+        return ERR_USAGE;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+int cli_table_failed(const struct cli *c, enum err e)
+{
+    return e == ERR_USAGE ? (int)CLI_USAGE : cli_fail(c, CLI_FAILED, "%s", err_text(e));
+}
+
+void cli_table_range(const struct cli *c, struct table *t, int64_t since_ns, int64_t until_ns,
+                     bool moment)
+{
+    const char *(*format)(char *, size_t, int64_t, int) =
+        c->settings.local ? times_format_local : clk_format_utc;
+    char since[2 * CLK_TEXT], until[2 * CLK_TEXT], text[6 * CLK_TEXT];
+
+    if (c->format != TABLE_AS_TABLE || since_ns >= until_ns) {
+        return;
+    }
+    (void)format(since, sizeof since, since_ns, 0);
+    (void)format(until, sizeof until, until_ns, 0);
+    (void)snprintf(text, sizeof text, "%s %s%s%s, times %s", moment ? "at" : "from",
+                   moment ? "" : since, moment ? "" : " to ", until,
+                   c->settings.local ? "of this machine's zone" : "in UTC");
+    table_note(t, str_make(text));
 }
 
 enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,

@@ -79,6 +79,15 @@ struct cli {
             "only what fulfils it: 'exit != 0 and life < 1s'; docs/lab.md has the language", 0 \
     }
 
+/* Of commands that print what a collector answers. */
+#define CLI_OPT_ENVELOPE                                                          \
+    {                                                                             \
+        "envelope", 0, NULL, "JSON as an object: rows, range, coverage, notes", 0 \
+    }
+#define CLI_OPTS_ANSWER                                                                    \
+    {"sort", 0, "COLUMN,...", "order of the rows printed; -COLUMN: the largest first", 0}, \
+        CLI_OPT_ENVELOPE
+
 #define CLI_OPTS_RANGE                                                                     \
     {"run", 0, "NAME", "a run's hosts, range and processes; also NAME@3, NAME@ID", 0},     \
         {"since", 0, "WHEN",                                                               \
@@ -169,11 +178,18 @@ uint8_t cli_word(const struct cli *c, const char *option, uint8_t def);
 NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
                               uint32_t *out, struct errmsg *why);
 
-/* A table on standard output in the format asked for. On a terminal a table fits in, unless --wide:
- * the titles in `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
+/* A table on standard output as --format, --sort and --envelope say. Without --wide it fits into a
+ * terminal: titles in `yields`, up to NULL, give way first. Errors: ERR_NOMEM, ERR_USAGE (told) */
 NODISCARD enum err cli_table(const struct cli *c, struct table **out, bool live,
                              const struct table_column *columns, size_t n,
                              const char *const *yields);
+
+/* Says why there is no table, or no row of it, unless that has been said; returns the exit code. */
+int cli_table_failed(const struct cli *c, enum err e);
+
+/* Below a table: which range it is of, or which moment if `moment`, and the zone of its times. */
+void cli_table_range(const struct cli *c, struct table *t, int64_t since_ns, int64_t until_ns,
+                     bool moment);
 
 /* The commands, each in its own file. */
 extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_crashes,

@@ -10,6 +10,7 @@ static const struct opt opts[] = {
     CLI_OPTS_RANGE,
     {"last", 0, "SPAN", "instead: so much before each host's newest data (15min)", 0},
     {"stages", 0, NULL, "what every stage on the way took in, handed on and dropped", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 

@@ -8,9 +8,11 @@
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/lab/ended.h"
+#include "common/text/table_kept.h"
 
 #define CRASHES_LIMIT 100u
 #define GROUPS_MAX    100000u
+#define KEPT_MAX      ((size_t)512 << 20)
 
 static const struct opt opts[] = {
     {"kind", 'k', "crash|killed|error,...",
@@ -25,6 +27,7 @@ static const struct opt opts[] = {
     CLI_OPT_WHERE,
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 
@@ -102,17 +105,10 @@ struct crashes {
     const struct cli *c;
     uint32_t keep; /* the newest so many are shown */
     struct table *table;
-    size_t n, cap;
-    struct crash *list;
+    struct table_kept *list;
     size_t n_groups, cap_groups;
     struct crash_group *groups;
     uint8_t by; /* 0: one by one */
-};
-
-/* Texts are owned, in one block. */
-struct crash {
-    struct table_cell cells[COLUMNS];
-    char *text;
 };
 
 struct crash_group {
@@ -121,35 +117,6 @@ struct crash_group {
     int64_t last_ns;
     char host[MODEL_HOST_NAME_MAX + 1]; /* of the last */
 };
-
-static enum err crash_keep(struct crashes *x, struct table_cell *cells)
-{
-    struct crash *to;
-    size_t bytes = 0, at = 0;
-    enum err e = VEC_ROOM(&x->list, &x->cap, x->n + 1, 1u << 24);
-
-    if (e) {
-        return e;
-    }
-    for (size_t i = 0; i < COLUMNS; i++) {
-        bytes += cells[i].text.n;
-    }
-    to = &x->list[x->n];
-    to->text = mem_alloc(bytes + 1);
-    if (!to->text) {
-        return ERR_NOMEM;
-    }
-    for (size_t i = 0; i < COLUMNS; i++) {
-        to->cells[i] = cells[i];
-        if (cells[i].text.n) {
-            memcpy(to->text + at, cells[i].text.p, cells[i].text.n);
-            to->cells[i].text.p = to->text + at;
-            at += cells[i].text.n;
-        }
-    }
-    x->n++;
-    return ERR_OK;
-}
 
 static enum err crash_row(struct crashes *x, const struct wire_answer *a,
                           const struct wire_event *ev)
@@ -176,23 +143,23 @@ static enum err crash_row(struct crashes *x, const struct wire_answer *a,
     cells[n++] = table_string(parent ? parent->name : (struct str){NULL, 0});
     cells[n++] = table_string((struct str){(const char *)chain.p, chain.n});
     cells[n++] = field_of_event(FIELD_COMMAND_LINE, a, ev, NULL);
-    e = crash_keep(x, cells);
+    e = table_kept_add(x->list, cells);
     buf_fini(&chain);
     return e;
 }
 
 static enum err crashes_print(struct crashes *x)
 {
-    size_t first = x->n > x->keep ? x->n - x->keep : 0;
+    size_t n = table_kept_count(x->list), first = n > x->keep ? n - x->keep : 0;
     char text[96];
     enum err e = ERR_OK;
 
-    for (size_t i = first; !e && i < x->n; i++) {
-        e = table_row(x->table, x->list[i].cells);
+    for (size_t i = first; !e && i < n; i++) {
+        e = table_row(x->table, table_kept_row(x->list, i));
     }
     if (first) {
         (void)snprintf(text, sizeof text, "the newest %zu of %zu are shown; --limit shows more",
-                       x->n - first, x->n);
+                       n - first, n);
         table_note(x->table, str_make(text));
     }
     return e;
@@ -281,22 +248,20 @@ static enum err crashes_page(void *ctx, struct table *t, const struct wire_answe
     return e;
 }
 
-static enum err crashes_end(void *ctx)
+static enum err crashes_end(void *ctx, struct table *t)
 {
     struct crashes *x = ctx;
 
+    x->table = t;
     return x->by ? groups_print(x) : crashes_print(x);
 }
 
 static void crashes_fini(struct crashes *x)
 {
-    for (size_t i = 0; i < x->n; i++) {
-        mem_free(x->list[i].text);
-    }
     for (size_t i = 0; i < x->n_groups; i++) {
         mem_free(x->groups[i].key);
     }
-    mem_free(x->list);
+    table_kept_destroy(x->list);
     mem_free(x->groups);
 }
 
@@ -322,8 +287,13 @@ static int crashes_body(struct cli *c)
         buf_fini(&where);
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
+    if (table_kept_create(&x.list, COLUMNS, KEPT_MAX) != ERR_OK) {
+        buf_fini(&where);
+        return cli_fail(c, CLI_FAILED, "out of memory");
+    }
     x.keep = q.limit;
-    x.by = opt_value(c->args, "group-by") ? (uint8_t)(1 + cli_word(c, "group-by", 0)) : 0;
+    t.counted = !opt_value(c->args, "group-by");
+    x.by = !t.counted ? (uint8_t)(1 + cli_word(c, "group-by", 0)) : 0;
     if (x.by) {
         t.columns = group_columns;
         t.n = sizeof group_columns / sizeof *group_columns;

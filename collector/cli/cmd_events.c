@@ -12,6 +12,7 @@ static const struct opt opts[] = {
     CLI_OPT_LABEL,
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 

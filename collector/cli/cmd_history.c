@@ -26,6 +26,7 @@ static const struct opt opts[] = {
      "terminal, of one process)",
      0},
     {"limit", 'n', "N", "newest rows shown (1000); with --group-by groups (10)", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 

@@ -3,16 +3,30 @@
 
 #include "collector/cli/rows.h"
 #include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/lab/host_class.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
 #include "common/text/humanize.h"
-#include "common/text/table.h"
+#include "common/text/table_kept.h"
 #include "common/wire/wire_admin.h"
 
+#define KEYS_MAX      6u /* of --group-by */
+#define KEY_TEXT      48u
+#define GROUP_COLUMNS 5u
+#define GROUP_NAMES   120u
+#define GROUPS_MAX    65536u
+#define KEPT_MAX      ((size_t)64 << 20)
+
 static const struct opt opts[] = {
-    CLI_OPT_HOST,        CLI_OPT_LABEL,
-    CLI_OPT_WHERE,       {"all", 'a', NULL, "also those that are forgotten", false},
+    {"group-by", 'g', "KEY,...", "count hosts by what they are: os,cpu_model, class, label.rack",
+     0},
+    CLI_OPT_HOST,
+    CLI_OPT_LABEL,
+    CLI_OPT_WHERE,
+    {"all", 'a', NULL, "also those that are forgotten", false},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 
@@ -49,6 +63,7 @@ static const struct opt_command usage = {
     .examples = "  procfleet hosts\n"
                 "  procfleet hosts --host 'lab-*' --format json\n"
                 "  procfleet hosts --wide --label rack=3 --where 'memory < 32GiB'\n"
+                "  procfleet hosts --group-by os,cpu,label.rack\n"
                 "  procfleet hosts forget lab-7\n"
                 "\n"
                 "--wide: what agents tell of their machines. A label with ! is the collector's\n"
@@ -244,57 +259,267 @@ static void wide_cells(struct table_cell *cells, const struct wire_host *h, char
     memcpy(cells, wide, sizeof wide);
 }
 
+/* The cells of a host under all columns; their texts stay until the next one. */
+static void host_cells(struct table_cell cells[N_COLUMNS + N_WIDE], const struct wire_host *h)
+{
+    static char id[UUID_TEXT], boot[UUID_TEXT], clock[64], left[32];
+    static char labels[2048], class[HOST_CLASS_TEXT], class_id[8];
+    const struct table_cell usual[N_COLUMNS] = {
+        table_string(h->name),
+        table_string(str_make(state_of(h))),
+        table_string(h->source),
+        table_number(h->cpus != 0, h->cpus),
+        table_number(true, h->processes),
+        table_number(h->has_cpu, h->cpu_permille),
+        table_number(h->has_memory, h->memory),
+        table_number(h->last_ns != 0, h->last_ns),
+        table_number(h->first_ns != 0, h->first_ns),
+        table_count(h->batches),
+        table_count(h->duplicates),
+        table_count(h->gaps),
+        table_count(h->lost_events),
+        table_number(true, h->forgotten),
+        table_number(true, h->revoked),
+        table_number(true, h->polled),
+        table_number(true, h->replay),
+        table_number(knows_offset(h), h->offset_ns),
+        table_number(h->has_offset, h->offset_error_ns),
+        table_string(clock_text(h, clock, sizeof clock)),
+        table_number(h->not_after_ns != 0, h->not_after_ns),
+        table_string(certificate_text(h, left, sizeof left)),
+        table_number(true, h->clones),
+        table_number(h->heard_ns != 0, h->heard_ns),
+        table_string(h->version),
+        table_string(str_make(uuid_format(id, &h->id))),
+        table_string(str_make(uuid_format(boot, &h->boot))),
+    };
+
+    memcpy(cells, usual, sizeof usual);
+    wide_cells(cells + N_COLUMNS, h, labels, sizeof labels, class, class_id);
+}
+
 static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer *a)
 {
+    struct table_cell cells[N_COLUMNS + N_WIDE];
     enum err e = ERR_OK;
 
     (void)ctx;
     for (size_t i = 0; !e && i < a->n_hosts; i++) {
-        const struct wire_host *h = &a->hosts[i];
-        char id[UUID_TEXT], boot[UUID_TEXT], clock[64], left[32];
-        char labels[2048], class[HOST_CLASS_TEXT], class_id[8];
-        struct table_cell cells[N_COLUMNS + N_WIDE];
-        const struct table_cell usual[N_COLUMNS] = {
-            table_string(h->name),
-            table_string(str_make(state_of(h))),
-            table_string(h->source),
-            table_number(h->cpus != 0, h->cpus),
-            table_number(true, h->processes),
-            table_number(h->has_cpu, h->cpu_permille),
-            table_number(h->has_memory, h->memory),
-            table_number(h->last_ns != 0, h->last_ns),
-            table_number(h->first_ns != 0, h->first_ns),
-            table_count(h->batches),
-            table_count(h->duplicates),
-            table_count(h->gaps),
-            table_count(h->lost_events),
-            table_number(true, h->forgotten),
-            table_number(true, h->revoked),
-            table_number(true, h->polled),
-            table_number(true, h->replay),
-            table_number(knows_offset(h), h->offset_ns),
-            table_number(h->has_offset, h->offset_error_ns),
-            table_string(clock_text(h, clock, sizeof clock)),
-            table_number(h->not_after_ns != 0, h->not_after_ns),
-            table_string(certificate_text(h, left, sizeof left)),
-            table_number(true, h->clones),
-            table_number(h->heard_ns != 0, h->heard_ns),
-            table_string(h->version),
-            table_string(str_make(uuid_format(id, &h->id))),
-            table_string(str_make(uuid_format(boot, &h->boot))),
-        };
-
-        memcpy(cells, usual, sizeof usual);
-        wide_cells(cells + N_COLUMNS, h, labels, sizeof labels, class, class_id);
+        host_cells(cells, &a->hosts[i]);
         e = table_row(t, cells);
     }
     return e;
 }
 
+/* -- counted -- */
+
+struct host_key {
+    size_t column;    /* of all; with a label none */
+    struct str label; /* its key */
+};
+
+struct host_group {
+    char *key; /* as people read it; owned */
+    char names[GROUP_NAMES];
+    size_t n;
+};
+
+struct host_groups {
+    struct host_key keys[KEYS_MAX];
+    size_t n_keys;
+    struct table_column columns[KEYS_MAX + GROUP_COLUMNS];
+    char titles[KEYS_MAX][KEY_TEXT], words[KEYS_MAX][KEY_TEXT];
+    struct table_kept *rows; /* in the order of the groups */
+    struct host_group *list;
+    size_t n, cap;
+};
+
+static const struct table_column group_columns[GROUP_COLUMNS] = {
+    {"hosts", "HOSTS", TABLE_COUNT}, {"connected", "CONNECTED", TABLE_COUNT},
+    {"cpus", "CPUS", TABLE_COUNT},   {"memory_bytes_all", "RAM", TABLE_BYTES},
+    {"names", "NAMES", TABLE_TEXT},
+};
+
+static size_t column_find(const char *word)
+{
+    static const char *const short_names[][2] = {
+        {"cpu", "cpu_model"}, {"cores", "cpu_cores"}, {"memory", "memory_bytes"}};
+
+    for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++) {
+        word = strcmp(word, short_names[i][0]) == 0 ? short_names[i][1] : word;
+    }
+    for (size_t i = 0; i < N_COLUMNS + N_WIDE; i++) {
+        const struct table_column *c = i < N_COLUMNS ? &columns[i] : &wide_columns[i - N_COLUMNS];
+
+        if (c->key && strcmp(c->key, word) == 0) {
+            return i;
+        }
+    }
+    return N_COLUMNS + N_WIDE;
+}
+
+static enum err keys_read(struct host_groups *g, const char *list, struct errmsg *why)
+{
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        char *word = g->words[g->n_keys], *title = g->titles[g->n_keys];
+        struct host_key *k = &g->keys[g->n_keys];
+
+        n = strcspn(list, ",");
+        if (g->n_keys == KEYS_MAX || n >= KEY_TEXT) {
+            return errmsg_set(why, ERR_USAGE, "--group-by: at most %u keys of %u bytes", KEYS_MAX,
+                              KEY_TEXT - 1);
+        }
+        (void)snprintf(word, KEY_TEXT, "%.*s", (int)n, list);
+        for (size_t i = 0; i <= n; i++) {
+            title[i] = word[i] >= 'a' && word[i] <= 'z' ? (char)(word[i] - 32) : word[i];
+        }
+        k->label = strncmp(word, "label.", 6) == 0 ? str_make(word + 6) : (struct str){NULL, 0};
+        k->column = k->label.n ? 0 : column_find(word);
+        if (k->column == N_COLUMNS + N_WIDE) {
+            return errmsg_set(why, ERR_USAGE,
+                              "--group-by: a host has no '%s'; os, os_name, os_build, cpu_model, "
+                              "cpu_cores, memory_bytes, class, agent_version, state, label.KEY and "
+                              "the other keys of --format json",
+                              word);
+        }
+        g->columns[g->n_keys++] = (struct table_column){
+            word, title,
+            k->label.n              ? TABLE_TEXT
+            : k->column < N_COLUMNS ? columns[k->column].unit
+                                    : wide_columns[k->column - N_COLUMNS].unit};
+    }
+    memcpy(g->columns + g->n_keys, group_columns, sizeof group_columns);
+    return ERR_OK;
+}
+
+static struct table_cell label_cell(const struct wire_host *h, struct str key)
+{
+    for (size_t i = 0; h->facts && i < h->facts->n_labels; i++) {
+        if (str_eq(h->facts->labels[i].key, key)) {
+            return table_string(h->facts->labels[i].value);
+        }
+    }
+    return table_number(false, 0);
+}
+
+/* The group of these keys; NULL: no room. */
+static struct host_group *group_of(struct host_groups *g, const struct table_cell *keys)
+{
+    struct table_cell row[KEYS_MAX + GROUP_COLUMNS] = {{TABLE_ABSENT, 0, {NULL, 0}}};
+    struct host_group *found = NULL;
+    struct buf text;
+
+    buf_init(&text, 64u << 10);
+    for (size_t i = 0; i < g->n_keys; i++) {
+        table_put_cell(&text, g->columns[i].unit, &keys[i]);
+        buf_put_u8(&text, '\n');
+        row[i] = keys[i];
+    }
+    for (size_t i = 0; i < g->n && !found; i++) {
+        found = strcmp(g->list[i].key, buf_cstr(&text)) == 0 ? &g->list[i] : NULL;
+    }
+    if (!found && VEC_ROOM(&g->list, &g->cap, g->n + 1, GROUPS_MAX) == ERR_OK &&
+        table_kept_add(g->rows, row) == ERR_OK) {
+        found = &g->list[g->n];
+        *found = (struct host_group){.key = mem_strdup(buf_cstr(&text))};
+        g->n += found->key != NULL;
+        found = found->key ? found : NULL;
+    }
+    buf_fini(&text);
+    return found;
+}
+
+static void group_add(struct host_groups *g, struct host_group *to, const struct wire_host *h)
+{
+    struct table_cell *cells = table_kept_row(g->rows, (size_t)(to - g->list)) + g->n_keys;
+    uint64_t memory = h->facts ? h->facts->inventory.memory_bytes : 0;
+    size_t at = strlen(to->names);
+
+    to->n++;
+    cells[0] = table_count(to->n);
+    cells[1] = table_number(true, cells[1].number + h->connected);
+    cells[2] = table_number(true, cells[2].number + h->cpus);
+    cells[3] = table_number(cells[3].number || memory, clk_add(cells[3].number, (int64_t)memory));
+    if (at + h->name.n + 8 < sizeof to->names) {
+        (void)snprintf(to->names + at, sizeof to->names - at, "%s%.*s", at ? " " : "",
+                       (int)h->name.n, h->name.p);
+    } else if (at && strcmp(to->names + at - 3, "\u2026") != 0) {
+        (void)snprintf(to->names + at, sizeof to->names - at, " \u2026");
+    }
+}
+
+static enum err groups_page(void *ctx, struct table *t, const struct wire_answer *a)
+{
+    struct table_cell all[N_COLUMNS + N_WIDE], keys[KEYS_MAX];
+    struct host_groups *g = ctx;
+
+    (void)t;
+    for (size_t i = 0; i < a->n_hosts; i++) {
+        struct host_group *to;
+
+        host_cells(all, &a->hosts[i]);
+        for (size_t k = 0; k < g->n_keys; k++) {
+            keys[k] = g->keys[k].label.n ? label_cell(&a->hosts[i], g->keys[k].label)
+                                         : all[g->keys[k].column];
+        }
+        to = group_of(g, keys);
+        if (!to) {
+            return ERR_FULL;
+        }
+        group_add(g, to, &a->hosts[i]);
+    }
+    return ERR_OK;
+}
+
+static enum err groups_end(void *ctx, struct table *t)
+{
+    struct host_groups *g = ctx;
+    enum err e;
+
+    for (size_t i = 0; i < g->n; i++) {
+        table_kept_row(g->rows, i)[g->n_keys + 4] = table_string(str_make(g->list[i].names));
+    }
+    e = table_kept_sort(g->rows, "-hosts", g->columns, NULL);
+    for (size_t i = 0; !e && i < g->n; i++) {
+        e = table_row(t, table_kept_row(g->rows, i));
+    }
+    return e;
+}
+
+static int groups_ask(struct cli *c, struct wire_query *q)
+{
+    struct host_groups g = {.n_keys = 0};
+    struct rows_table t = {.page = groups_page, .end = groups_end, .ctx = &g, .timeless = true};
+    struct errmsg why = {""};
+    int code;
+
+    if (keys_read(&g, opt_value(c->args, "group-by"), &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    t.columns = g.columns;
+    t.n = g.n_keys + GROUP_COLUMNS;
+    q->forgotten = opt_flag(c->args, "all");
+    if (table_kept_create(&g.rows, t.n, KEPT_MAX) != ERR_OK) {
+        return cli_fail(c, CLI_FAILED, "out of memory");
+    }
+    code = rows_table(c, RPC_QUERY_HOSTS, q, &t);
+    for (size_t i = 0; i < g.n; i++) {
+        mem_free(g.list[i].key);
+    }
+    mem_free(g.list);
+    table_kept_destroy(g.rows);
+    return code;
+}
+
 static int hosts_body(struct cli *c)
 {
     struct table_column all[N_COLUMNS + N_WIDE];
-    struct rows_table t = {.columns = all, .n = N_COLUMNS, .yields = yields, .page = hosts_page};
+    struct rows_table t = {.columns = all,
+                           .n = N_COLUMNS,
+                           .yields = yields,
+                           .page = hosts_page,
+                           .counted = true,
+                           .timeless = true};
     struct wire_query q;
     struct errmsg why = {""};
 
@@ -306,6 +531,9 @@ static int hosts_body(struct cli *c)
     memcpy(all + N_COLUMNS, wide_columns, sizeof wide_columns);
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (opt_value(c->args, "group-by")) {
+        return groups_ask(c, &q);
     }
     q.forgotten = opt_flag(c->args, "all");
     if (!q.host.n) {

@@ -11,10 +11,7 @@
 #include "common/wire/wire_overview.h"
 
 static const struct opt opts[] = {
-    CLI_OPT_HOST,
-    CLI_OPT_LABEL,
-    CLI_OPTS_RANGE,
-    CLI_OPTS_CONNECTION,
+    CLI_OPT_HOST, CLI_OPT_LABEL, CLI_OPTS_RANGE, CLI_OPT_ENVELOPE, CLI_OPTS_CONNECTION,
 };
 
 static const struct opt_command usage = {
@@ -355,6 +352,7 @@ static int overview_body(struct cli *c)
                            .n = PLAIN_COLUMNS,
                            .yields = yields,
                            .page = overview_page,
+                           .timeless = true,
                            .ctx = &v};
     struct wire_query q;
     struct errmsg why = {""};

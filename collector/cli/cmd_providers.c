@@ -19,6 +19,7 @@ static const struct opt opts[] = {
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
     {"provider", 0, "NAME|GUID", "only of this provider; NAME may be a glob", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 
@@ -250,11 +251,17 @@ static int providers_body(struct cli *c)
     }
     x.e = cli_table(c, &x.table, false, columns, COLUMNS, yields);
     code = x.e ? CLI_FAILED : providers_ask(&x, l);
+    if (!x.e) {
+        cli_table_range(c, x.table, x.since_ns, x.until_ns, false);
+        table_answer(x.table, &(struct table_answer){.since_ns = x.since_ns,
+                                                     .until_ns = x.until_ns,
+                                                     .partial = code == CLI_PARTIAL});
+    }
     table_end(x.table);
     cli_client_close(l);
     map_fini(&x.by_key);
     mem_free(x.list);
-    return x.e ? cli_fail(c, CLI_FAILED, "%s", err_text(x.e)) : code;
+    return x.e ? cli_table_failed(c, x.e) : code;
 }
 
 const struct cli_command cmd_providers = {&usage, providers_body, CLI_NEEDS_COLLECTOR, NULL};

@@ -16,6 +16,7 @@ static const struct opt opts[] = {
     CLI_OPTS_RANGE,
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
     {"limit", 'n', "N", "processes shown (all)", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 
@@ -167,7 +168,7 @@ static int ps_ask(struct cli *c, struct wire_query *q, const struct fields *f)
 {
     struct ps x = {.f = f};
     const struct rows_table t = {
-        .fields = f, .page = ps_page, .ctx = &x, .none = "no such processes"};
+        .fields = f, .page = ps_page, .ctx = &x, .none = "no such processes", .counted = true};
     int code = ps_ask_more(c, q, &x);
 
     if (code == CLI_OK) {

@@ -28,6 +28,7 @@ static const struct opt opts[] = {
      "time",
      0},
     {"columns", 0, "N", "width of the picture (that of the terminal)", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 
@@ -133,10 +134,11 @@ static enum err timeline_page(void *ctx, struct table *t, const struct wire_answ
     return e;
 }
 
-static enum err timeline_end(void *ctx)
+static enum err timeline_end(void *ctx, struct table *t)
 {
     struct timeline *x = ctx;
 
+    (void)t;
     if (x->picture.n) {
         (void)fwrite(x->picture.p, 1, x->picture.n, stdout);
     }

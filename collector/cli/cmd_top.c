@@ -24,6 +24,7 @@ static const struct opt opts[] = {
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 
@@ -167,8 +168,9 @@ static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
         return errmsg_set(why, ERR_USAGE,
                           "--until, --run: --watch is about now; leave one of them away");
     }
-    if (opt_flag(c->args, "wide")) {
-        return errmsg_set(why, ERR_USAGE, "--wide: --watch draws a screen; leave one of them away");
+    if (opt_flag(c->args, "wide") || opt_value(c->args, "sort")) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--wide, --sort: --watch draws a screen; leave one of them away");
     }
     if (c->format != TABLE_AS_TABLE) {
         return errmsg_set(why, ERR_USAGE,

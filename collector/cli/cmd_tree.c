@@ -1,8 +1,12 @@
 #include "collector/cli/rows.h"
+#include "collector/cli/term/term.h"
 #include "common/base/buf.h"
+#include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/text/table_kept.h"
 
-#define INDENT_MAX 40u /* generations that are indented */
+#define DEPTH_MAX 40u /* generations that are drawn */
+#define KEPT_MAX  ((size_t)256 << 20)
 
 static const struct opt opts[] = {
     {"at", 0, "WHEN",
@@ -15,6 +19,7 @@ static const struct opt opts[] = {
     {"ancestors", 0, NULL, "with --pid, --name or --where: also those above", 0},
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
     {"limit", 'n', "N", "processes shown (all)", 0},
+    CLI_OPT_ENVELOPE,
     CLI_OPTS_CONNECTION,
 };
 
@@ -34,50 +39,100 @@ static const struct opt_command usage = {
                 "JSON and CSV carry the generation as depth.\n",
 };
 
+/* Of tables the rows wait: whether a line goes on below a process is known with the next. */
 struct tree {
     const struct fields *f;
-    bool indent;
+    struct table_kept *kept; /* NULL: rows are printed as they come */
+    size_t name, depth;      /* where these are among the cells */
 };
-
-/* The name, moved to the right by its generation. */
-static struct str indented(struct buf *text, struct str name, uint32_t depth)
-{
-    for (uint32_t i = 0; i < depth && i < INDENT_MAX; i++) {
-        buf_put_str(text, "  ");
-    }
-    buf_put(text, name.p, name.n);
-    return str_make(buf_cstr(text));
-}
 
 static enum err tree_page(void *ctx, struct table *table, const struct wire_answer *a)
 {
     struct table_cell cells[TABLE_COLUMNS];
-    const struct tree *t = ctx;
+    struct tree *t = ctx;
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < a->n_rows && !e; i++) {
-        struct buf text;
-
-        buf_init(&text, 2 * INDENT_MAX + MODEL_TEXT_MAX + 1);
         fields_row(t->f, cells, a, &a->rows[i]);
-        for (size_t k = 0; k < t->f->n && t->indent; k++) {
-            if (t->f->what[k] == FIELD_NAME) {
-                cells[k] = table_string(indented(&text, a->rows[i].info.name, a->rows[i].depth));
-            }
-        }
-        e = table_row(table, cells);
-        buf_fini(&text);
+        e = t->kept ? table_kept_add(t->kept, cells) : table_row(table, cells);
     }
     return e;
 }
 
-static void add_fields(struct fields *f, struct wire_query *q)
+static size_t tree_depth(struct tree *t, size_t i)
+{
+    int64_t depth = table_kept_row(t->kept, i)[t->depth].number;
+
+    return depth < DEPTH_MAX ? (size_t)depth : DEPTH_MAX;
+}
+
+/* Bit d of below[i]: behind row i comes another sibling of its ancestor at depth d, or, at its own
+ * depth, one of its own. */
+static void tree_look_ahead(struct tree *t, uint64_t *below)
+{
+    uint64_t open = 0;
+
+    for (size_t i = table_kept_count(t->kept); i-- > 0;) {
+        uint64_t own = UINT64_C(1) << tree_depth(t, i);
+
+        open &= own | (own - 1);
+        below[i] = open;
+        open |= own;
+    }
+}
+
+/* "│  └─ cc1" */
+static struct str tree_name(struct buf *b, struct str name, size_t depth, uint64_t below)
+{
+    bool plain = !term_is_utf8();
+
+    for (size_t d = 1; d < depth; d++) {
+        bool on = below >> d & 1;
+
+        buf_put_str(b, !on ? "   " : plain ? "|  " : "\u2502  ");
+    }
+    if (depth) {
+        bool on = below >> depth & 1;
+
+        buf_put_str(b, plain ? (on ? "|- " : "`- ") : on ? "\u251c\u2500 " : "\u2514\u2500 ");
+    }
+    buf_put(b, name.p, name.n);
+    return str_make(buf_cstr(b));
+}
+
+static enum err tree_end(void *ctx, struct table *table)
+{
+    struct tree *t = ctx;
+    size_t n = t->kept ? table_kept_count(t->kept) : 0;
+    uint64_t *below = mem_array(n + 1, sizeof *below);
+    enum err e = below ? ERR_OK : ERR_NOMEM;
+
+    if (!e && n) {
+        tree_look_ahead(t, below);
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        struct table_cell *cells = table_kept_row(t->kept, i);
+        struct buf text;
+
+        buf_init(&text, 4 * DEPTH_MAX + MODEL_TEXT_MAX + 16);
+        cells[t->name] =
+            table_string(tree_name(&text, cells[t->name].text, tree_depth(t, i), below[i]));
+        e = text.bad ? text.bad : table_row(table, cells);
+        buf_fini(&text);
+    }
+    mem_free(below);
+    return e;
+}
+
+static void add_fields(struct tree *tree, struct fields *f, struct wire_query *q)
 {
     static const uint8_t shown[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE, M_THREAD_COUNT};
 
     fields_add(f, FIELD_HOST, true);
     fields_add(f, FIELD_PID, true);
+    tree->name = f->n;
     fields_add(f, FIELD_NAME, true);
+    tree->depth = f->n;
     fields_add(f, FIELD_DEPTH, false);
     fields_add(f, FIELD_USER, true);
     fields_add(f, FIELD_CREATE_TIME, true);
@@ -93,11 +148,17 @@ static void add_fields(struct fields *f, struct wire_query *q)
 static int tree_body(struct cli *c)
 {
     struct fields f = {0};
-    struct tree tree = {&f, c->format == TABLE_AS_TABLE};
-    const struct rows_table t = {
-        .fields = &f, .page = tree_page, .ctx = &tree, .none = "no such processes"};
+    struct tree tree = {.f = &f};
+    const struct rows_table t = {.fields = &f,
+                                 .page = tree_page,
+                                 .end = tree_end,
+                                 .ctx = &tree,
+                                 .none = "no such processes",
+                                 .counted = true,
+                                 .moment = true};
     struct wire_query q;
     struct errmsg why = {""};
+    int code;
 
     if (cli_query(c, &q, 100000, &why) != ERR_OK ||
         cli_moment(c, "at", os_utc_ns(), &q.at_ns, &why) != ERR_OK) {
@@ -105,8 +166,13 @@ static int tree_body(struct cli *c)
     }
     q.idle = opt_flag(c->args, "idle");
     q.ancestors = opt_flag(c->args, "ancestors");
-    add_fields(&f, &q);
-    return rows_table(c, RPC_QUERY_TREE, &q, &t);
+    add_fields(&tree, &f, &q);
+    if (c->format == TABLE_AS_TABLE && table_kept_create(&tree.kept, f.n, KEPT_MAX) != ERR_OK) {
+        return cli_fail(c, CLI_FAILED, "out of memory");
+    }
+    code = rows_table(c, RPC_QUERY_TREE, &q, &t);
+    table_kept_destroy(tree.kept);
+    return code;
 }
 
 const struct cli_command cmd_tree = {&usage, tree_body, CLI_NEEDS_COLLECTOR, NULL};

@@ -15,15 +15,37 @@
 struct table_scan {
     const struct rows_table *of;
     struct table *table;
-    size_t rows;
+    struct table_answer answer; /* over all pages */
+    size_t pages, rows, hosts;
     enum err e;
 };
+
+/* What the page says of the whole answer. */
+static void answer_take(struct table_answer *to, const struct wire_answer *a, bool first)
+{
+    to->since_ns = first || a->since_ns < to->since_ns ? a->since_ns : to->since_ns;
+    to->until_ns = first || a->until_ns > to->until_ns ? a->until_ns : to->until_ns;
+    to->partial = to->partial || a->partial;
+    if (a->sum.known) {
+        to->has_coverage = true;
+        to->at_most = a->sum.at_most;
+        to->ppm = a->sum.ppm;
+        to->lost_ticks = a->sum.lost_ticks;
+        to->lost_events = a->sum.lost_events;
+    }
+    for (size_t i = 0; i < a->n_used; i++) {
+        to->used[i] += a->used[i];
+        to->n_used = i + 1 > to->n_used ? i + 1 : to->n_used;
+    }
+}
 
 static void table_page(void *ctx, const struct wire_answer *a)
 {
     struct table_scan *s = ctx;
 
-    s->rows += a->n_rows + a->n_events + a->n_hosts;
+    answer_take(&s->answer, a, s->pages++ == 0);
+    s->rows += a->n_rows + a->n_events;
+    s->hosts += a->n_hosts;
     if (!s->e) {
         s->e = s->of->page(s->of->ctx, s->table, a);
     }
@@ -34,9 +56,35 @@ static void table_take_note(void *ctx, struct str text)
     table_note(((struct table_scan *)ctx)->table, text);
 }
 
+/* What is below the rows. `limit`: rows that were asked for. */
+static void table_close(struct cli *c, struct table_scan *s, uint32_t limit, bool failed)
+{
+    const struct rows_table *t = s->of;
+    char text[96];
+
+    if (s->rows + s->hosts == 0 && !failed && t->none) {
+        table_note(s->table, str_make(t->none));
+    }
+    s->answer.cut = t->counted && s->rows >= limit;
+    s->answer.total = t->counted ? (s->rows ? s->rows : s->hosts) : 0;
+    if (s->answer.cut && opt_value(c->args, "sort")) {
+        (void)snprintf(text, sizeof text, "--sort has only these %u; --limit asks for more",
+                       (unsigned)limit);
+        table_note(s->table, str_make(text));
+    }
+    if (!t->timeless) {
+        cli_table_range(c, s->table, s->answer.since_ns, s->answer.until_ns, t->moment);
+    }
+    if (s->pages) {
+        table_answer(s->table, &s->answer);
+    }
+    table_end(s->table);
+}
+
 int rows_table(struct cli *c, const char *method, struct wire_query *q, const struct rows_table *t)
 {
     struct table_scan s = {.of = t};
+    uint32_t limit = q->limit;
     struct cli_client *l;
     int code = CLI_FAILED;
 
@@ -49,17 +97,16 @@ int rows_table(struct cli *c, const char *method, struct wire_query *q, const st
         code = cli_client_ask(l, method, q, table_page, table_take_note, &s);
     }
     if (!s.e && t->end) {
-        s.e = t->end(t->ctx);
+        s.e = t->end(t->ctx, s.table);
     }
-    if (!s.e && s.rows == 0 && code == CLI_OK && t->none) {
-        table_note(s.table, str_make(t->none));
+    if (s.table) {
+        table_close(c, &s, limit, s.e || code != CLI_OK);
     }
-    table_end(s.table);
     if (!s.e && t->after) {
         s.e = t->after(t->ctx);
     }
     cli_client_close(l);
-    return s.e ? cli_fail(c, CLI_FAILED, "%s", err_text(s.e)) : code;
+    return s.e ? cli_table_failed(c, s.e) : code;
 }
 
 /* -- one call, one row -- */
@@ -179,7 +226,7 @@ static enum err rows_page(void *ctx, struct table *t, const struct wire_answer *
     return r->e;
 }
 
-static enum err rows_print_kept(void *ctx)
+static enum err rows_print_kept(void *ctx, struct table *t)
 {
     struct rows *r = ctx;
     size_t first = r->n > r->keep ? r->n - r->keep : 0;
@@ -188,14 +235,14 @@ static enum err rows_print_kept(void *ctx)
         return ERR_OK;
     }
     for (size_t i = first; i < r->n && !r->e; i++) {
-        r->e = table_row(r->sheet, r->ring[i % r->keep].cells);
+        r->e = table_row(t, r->ring[i % r->keep].cells);
     }
     if (first > 0 && !r->e) {
         struct buf text;
 
         buf_init(&text, 256);
         buf_printf(&text, "the newest %zu of %zu are shown; --limit shows more", r->keep, r->n);
-        table_note(r->sheet, str_make(buf_cstr(&text)));
+        table_note(t, str_make(buf_cstr(&text)));
         buf_fini(&text);
     }
     return r->e;
@@ -226,7 +273,8 @@ int rows_ask(struct cli *c, const char *method, struct wire_query *q, const stru
                                  .end = rows_print_kept,
                                  .after = also ? rows_after : NULL,
                                  .ctx = &r,
-                                 .none = none};
+                                 .none = none,
+                                 .counted = true};
     int code;
 
     if (newest) {

@@ -14,11 +14,15 @@ struct rows_table {
     const char *const *yields; /* as for cli_table */
     /* Adds a page's rows to the table; the answer is borrowed during the call. */
     enum err (*page)(void *ctx, struct table *t, const struct wire_answer *a);
-    enum err (*end)(void *ctx); /* after the last page, before the notes; may be NULL */
+    /* after the last page, before the notes; may be NULL */
+    enum err (*end)(void *ctx, struct table *t);
     enum err (*after)(
         void *ctx); /* after table and notes, also when the question failed; or NULL */
     void *ctx;
     const char *none; /* what to say when the answer has no row, event or host; may be NULL */
+    bool counted;  /* each row, event or host of the answer is one of the table, or is left out */
+    bool moment;   /* what is asked is how it was at one; */
+    bool timeless; /* or of no time at all */
 };
 
 int rows_table(struct cli *c, const char *method, struct wire_query *q, const struct rows_table *t);

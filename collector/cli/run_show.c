@@ -213,6 +213,7 @@ int run_show_list_body(struct cli *c)
     struct table *t = NULL;
     uint32_t limit = 0, shown = 0;
     int code = CLI_OK;
+    enum err e;
 
     if (ask_read(c, &ask, labels, &limit, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
@@ -220,14 +221,16 @@ int run_show_list_body(struct cli *c)
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    if (cli_table(c, &t, false, list_columns, LIST_COLUMNS, list_yields) != ERR_OK) {
-        code = cli_fail(c, CLI_FAILED, "out of memory");
-    }
+    e = cli_table(c, &t, false, list_columns, LIST_COLUMNS, list_yields);
+    code = e ? cli_table_failed(c, e) : code;
     code = code == CLI_OK ? list_pages(c, l, &ask, limit, t, &shown) : code;
     if (code == CLI_OK && shown == 0) {
         table_note(t, str_make(none));
     } else if (code == CLI_OK && ask.before) {
         table_note(t, str_make("there are more; --limit shows more"));
+    }
+    if (code == CLI_OK) {
+        table_answer(t, &(struct table_answer){.cut = ask.before != 0});
     }
     table_end(t);
     cli_client_close(l);
@@ -240,6 +243,7 @@ static const struct opt list_opts[] = {
     {"since", 0, "TIME", "only those that ended then or later: 30d, or 2026-11-21T09:00:00Z", 0},
     {"until", 0, "TIME", "only those that began before; as since", 0},
     {"limit", 'n', "N", "runs shown, the newest first (50)", 0},
+    CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
 

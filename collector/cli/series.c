@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-#include "collector/cli/cli_client.h"
+#include "collector/cli/rows.h"
 #include "collector/cli/term/term.h"
+#include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/wire/wire_series.h"
 
@@ -325,51 +326,36 @@ static void print_rows(struct series_print *p, const struct wire_answer *a)
 
 /* -- asking -- */
 
-static void on_page(void *ctx, const struct wire_answer *a)
+static enum err series_page(void *ctx, struct table *t, const struct wire_answer *a)
 {
     struct series_print *p = ctx;
 
-    if (!a->series || p->e) {
-        return;
+    p->table = t;
+    if (!a->series) {
+        return ERR_OK;
     }
     if (a->n_metrics != p->q->n_metrics || memcmp(a->metrics, p->q->metrics, a->n_metrics) != 0) {
-        p->e = ERR_CORRUPT; /* not what was asked for */
-        return;
+        return ERR_CORRUPT; /* not what was asked for */
     }
     if (p->c->format == TABLE_AS_TABLE) {
         print_table(p, a);
     } else {
         print_rows(p, a);
     }
-}
-
-static void on_note(void *ctx, struct str text)
-{
-    table_note(((struct series_print *)ctx)->table, text);
+    return p->e;
 }
 
 int series_ask(struct cli *c, struct wire_query *q)
 {
+    static const char *const yields[] = {"PEAK", NULL};
     struct series_print p = {.c = c, .q = q, .ascii = !term_is_utf8()};
-    struct cli_client *client;
-    int code;
+    struct rows_table t = {
+        .columns = table_columns, .n = COLUMNS, .yields = yields, .page = series_page, .ctx = &p};
 
-    if (cli_client_open(&client, c, &code) != ERR_OK) {
-        return code;
-    }
-    if (c->format == TABLE_AS_TABLE) {
-        p.e = cli_table(c, &p.table, false, table_columns, COLUMNS, (const char *[]){"PEAK", NULL});
-    } else {
+    if (c->format != TABLE_AS_TABLE) {
         add_columns(&p);
-        p.e = cli_table(c, &p.table, false, p.columns, p.n_columns, NULL);
+        t.columns = p.columns;
+        t.n = p.n_columns;
     }
-    if (!p.e) {
-        code = cli_client_ask(client, RPC_QUERY_SERIES, q, on_page, on_note, &p);
-    }
-    if (p.e) {
-        code = cli_fail(c, CLI_FAILED, "%s", err_text(p.e));
-    }
-    table_end(p.table);
-    cli_client_close(client);
-    return code;
+    return rows_table(c, RPC_QUERY_SERIES, q, &t);
 }

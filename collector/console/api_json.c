@@ -189,15 +189,15 @@ static void put_coverage_host(struct jsonw *j, const struct wire_coverage *c)
 /* It is worked out with the first page; later ones have null. */
 static void put_coverage(struct jsonw *j, const struct query_answer *a)
 {
-    if (!a->coverage.known) {
+    if (!a->data.sum.known) {
         jsonw_null(j, "coverage");
         return;
     }
     jsonw_object(j, "coverage");
-    jsonw_uint(j, "ppm", a->coverage.ppm);
-    jsonw_bool(j, "at_most", a->coverage.at_most);
-    jsonw_uint(j, "lost_ticks", a->coverage.lost_ticks);
-    jsonw_uint(j, "lost_events", a->coverage.lost_events);
+    jsonw_uint(j, "ppm", a->data.sum.ppm);
+    jsonw_bool(j, "at_most", a->data.sum.at_most);
+    jsonw_uint(j, "lost_ticks", a->data.sum.lost_ticks);
+    jsonw_uint(j, "lost_events", a->data.sum.lost_events);
     jsonw_array(j, "hosts");
     for (size_t i = 0; i < a->data.n_coverage; i++) {
         put_coverage_host(j, &a->data.coverage[i]);

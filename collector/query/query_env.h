@@ -88,18 +88,9 @@ struct query_env {
     void *ctx;
 };
 
-/* What of the window arrived, over all hosts: what the last sentence says, in numbers. */
-struct query_coverage {
-    bool known; /* with the first page of every answer but that of hosts */
-    bool at_most;
-    uint32_t ppm;
-    uint64_t lost_ticks, lost_events;
-};
-
 struct query_answer {
     struct wire_answer data; /* texts belong to the view or to `memory` */
-    struct query_coverage coverage;
-    bool more; /* ask again with the cursor */
+    bool more;               /* ask again with the cursor */
     uint8_t cursor_n;
     uint8_t cursor[WIRE_CURSOR_MAX];
     struct arena memory;

@@ -146,9 +146,9 @@ static void text_add_host(char *text, size_t size, const struct query_cover *c,
 }
 
 /* The mean over hosts; of recordings that ended nothing is expected where they have no data. */
-static struct query_coverage coverage_sum(const struct query *q)
+static struct wire_coverage_sum coverage_sum(const struct query *q)
 {
-    struct query_coverage all = {.known = true, .ppm = q->n_spans ? QUERY_PPM : 0};
+    struct wire_coverage_sum all = {.known = true, .ppm = q->n_spans ? QUERY_PPM : 0};
     uint64_t sum = 0;
     size_t n = 0;
 
@@ -170,7 +170,7 @@ static struct query_coverage coverage_sum(const struct query *q)
     return all;
 }
 
-static void text_add_share(char *text, size_t size, const struct query_coverage *c)
+static void text_add_share(char *text, size_t size, const struct wire_coverage_sum *c)
 {
     text_add(text, size, "coverage %s", c->at_most ? "\xe2\x89\xa4 " : "");
     if (c->ppm == QUERY_PPM) {
@@ -202,7 +202,7 @@ static void text_coverage(char *text, size_t size, const struct query *q)
         text_add(text, size, "coverage 0.00 %%, nothing from %.*s", text_cut(of, 64), of.p);
         return;
     }
-    text_add_share(text, size, &q->out->coverage);
+    text_add_share(text, size, &q->out->data.sum);
     for (size_t i = 0; i < q->n_spans; i++) {
         if (cover_has_loss(&q->covers[i]) && hosts++ < LOST_HOSTS) {
             text_add_host(text, size, &q->covers[i], &q->spans[i]);
@@ -456,7 +456,7 @@ static enum err answer_finish(struct query *q)
     }
     answer_used(q, notes);
     if (covered) {
-        q->out->coverage = coverage_sum(q);
+        a->sum = coverage_sum(q);
         text_coverage(text, sizeof text, q);
         notes[a->n_notes++] = note_make(q, "%s", text);
     }

@@ -13,9 +13,12 @@
 #include "common/text/humanize.h"
 #include "common/text/jsonw.h"
 #include "common/text/style.h"
+#include "common/text/table_kept.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
+#define SORTED_MAX ((size_t)512 << 20) /* rows that wait for their order */
 #define NOTES_MAX  64
+#define ANSWER_MAX (2u << 20)          /* notes and figures beside the rows */
 #define TEXT_MAX   (64u << 10)         /* one cell of a table; longer ones are cut */
 #define TEXT_CUT   (TEXT_MAX / 4 - 16) /* fits even when each byte becomes an escape of four */
 #define CUT_LEAST  10u                 /* columns that a text keeps where there is no room */
@@ -45,15 +48,23 @@ struct table {
     struct buf line;
     size_t n_notes;
     char *notes[NOTES_MAX];
+    struct table_kept *kept; /* rows to be sorted; NULL: they are printed as they come */
+    const char *order;       /* by what; borrowed */
+    bool envelope, answered;
+    struct table_answer answer;
 };
 
-static void table_destroy(struct table *s)
+void table_drop(struct table *s)
 {
+    if (!s) {
+        return;
+    }
     for (size_t i = 0; i < s->n_notes; i++) {
         mem_free(s->notes[i]);
     }
     buf_fini(&s->line);
     arena_fini(&s->memory);
+    table_kept_destroy(s->kept);
     mem_free(s->waiting);
     mem_free(s);
 }
@@ -93,7 +104,7 @@ enum err table_begin(struct table **out, FILE *to, enum table_format format, boo
     }
     s->waiting = mem_array(TABLE_ROWS * s->n, sizeof *s->waiting);
     if (!s->waiting) {
-        table_destroy(s);
+        table_drop(s);
         return ERR_NOMEM;
     }
     *out = s;
@@ -253,7 +264,7 @@ static void json_row(struct table *s, const struct table_cell *cells)
 
     jsonw_init(&j, s->to, 0);
     j.compact = true;
-    fputs(lines ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
+    fputs(lines ? "" : s->n_rows ? ",\n  " : s->envelope ? "{\"rows\":[\n  " : "[\n  ", s->to);
     jsonw_object(&j, NULL);
     for (size_t i = 0; i < s->n; i++) {
         const struct table_column *c = &s->columns[i];
@@ -646,7 +657,7 @@ static enum err aligned_row(struct table *s, const struct table_cell *cells)
     return ERR_OK;
 }
 
-enum err table_row(struct table *s, const struct table_cell *cells)
+static enum err table_put_row(struct table *s, const struct table_cell *cells)
 {
     enum err e = ERR_OK;
 
@@ -670,6 +681,35 @@ enum err table_row(struct table *s, const struct table_cell *cells)
         fflush(s->to);
     }
     return e;
+}
+
+enum err table_row(struct table *s, const struct table_cell *cells)
+{
+    return s->kept ? table_kept_add(s->kept, cells) : table_put_row(s, cells);
+}
+
+enum err table_sort(struct table *s, const char *list, struct errmsg *why)
+{
+    enum err e = table_kept_create(&s->kept, s->n, SORTED_MAX);
+
+    s->order = list;
+    return e ? e : table_kept_sort(s->kept, list, s->columns, why);
+}
+
+static void put_sorted(struct table *s)
+{
+    enum err e = ERR_OK;
+
+    if (!s->kept) {
+        return;
+    }
+    err_ignore(table_kept_sort(s->kept, s->order, s->columns, NULL)); /* it has been checked */
+    for (size_t i = 0; i < table_kept_count(s->kept) && !e; i++) {
+        e = table_put_row(s, table_kept_row(s->kept, i));
+    }
+    if (e) {
+        table_note(s, str_make("rows are missing: out of memory"));
+    }
 }
 
 uint64_t table_limit(struct table *s, uint64_t rows)
@@ -713,6 +753,86 @@ void table_note(struct table *s, struct str text)
     }
 }
 
+/* -- what the rows answer -- */
+
+void table_envelope(struct table *s)
+{
+    s->envelope = s->format == TABLE_AS_JSON;
+}
+
+void table_answer(struct table *s, const struct table_answer *a)
+{
+    s->answered = true;
+    s->answer = *a;
+}
+
+static bool answer_is_told(const struct table *s)
+{
+    return s->envelope || (s->format == TABLE_AS_JSONL && s->answered);
+}
+
+static void answer_members(struct jsonw *j, const struct table *s)
+{
+    const struct table_answer *a = &s->answer;
+
+    if (s->answered && a->since_ns < a->until_ns) {
+        table_put_json(j, "since", TABLE_TIME,
+                       &(struct table_cell){TABLE_NUMBER, a->since_ns, {0}});
+        table_put_json(j, "until", TABLE_TIME,
+                       &(struct table_cell){TABLE_NUMBER, a->until_ns, {0}});
+    }
+    jsonw_bool(j, "partial", a->partial);
+    if (a->has_coverage) {
+        jsonw_object(j, "coverage");
+        jsonw_uint(j, "ppm", a->ppm);
+        jsonw_bool(j, "at_most", a->at_most);
+        jsonw_uint(j, "lost_ticks", a->lost_ticks);
+        jsonw_uint(j, "lost_events", a->lost_events);
+        jsonw_end(j);
+    } else {
+        jsonw_null(j, "coverage");
+    }
+    jsonw_array(j, "notes");
+    for (size_t i = 0; i < s->n_notes; i++) {
+        jsonw_bytes(j, NULL, str_make(s->notes[i]));
+    }
+    jsonw_end(j);
+    jsonw_uint(j, "shown", s->n_rows);
+    if (a->cut) {
+        jsonw_null(j, "total");
+    } else {
+        jsonw_uint(j, "total", a->total > s->n_rows ? a->total : s->n_rows);
+    }
+    jsonw_array(j, "used");
+    for (size_t i = 0; i < a->n_used && i < sizeof a->used / sizeof *a->used; i++) {
+        jsonw_uint(j, NULL, a->used[i]);
+    }
+    jsonw_end(j);
+}
+
+/* Behind the rows: the rest of the object, or a line of its own. */
+static void put_answer(struct table *s)
+{
+    struct jsonw j;
+    struct buf b;
+
+    if (!answer_is_told(s)) {
+        return;
+    }
+    buf_init(&b, ANSWER_MAX);
+    jsonw_init_buf(&j, &b);
+    j.compact = true;
+    jsonw_object(&j, NULL);
+    answer_members(&j, s);
+    jsonw_end(&j);
+    if (s->envelope) {
+        fprintf(s->to, "%s],%s\n", s->n_rows ? "\n" : "{\"rows\":[", buf_cstr(&b) + 1);
+    } else {
+        fprintf(s->to, "%s\n", buf_cstr(&b));
+    }
+    buf_fini(&b);
+}
+
 /* Full coverage is as it should be; what is missing stands out. */
 static unsigned style_of_note(const char *note)
 {
@@ -742,7 +862,7 @@ static void print_notes(struct table *s)
 {
     FILE *to = s->format == TABLE_AS_TABLE ? s->to : stderr;
 
-    for (size_t i = 0; i < s->n_notes; i++) {
+    for (size_t i = 0; i < s->n_notes && !answer_is_told(s); i++) {
         unsigned style =
             s->format == TABLE_AS_TABLE ? style_of_note(s->notes[i]) : (unsigned)STYLE_PLAIN;
 
@@ -764,15 +884,17 @@ void table_end(struct table *s)
     if (!s) {
         return;
     }
+    put_sorted(s);
     if (s->format == TABLE_AS_TABLE) {
         aligned_flush(s);
-    } else if (s->format == TABLE_AS_JSON) {
+    } else if (s->format == TABLE_AS_JSON && !s->envelope) {
         fputs(s->n_rows ? "\n]\n" : "[]\n", s->to);
     } else if (s->format == TABLE_AS_CSV && s->n_rows == 0) {
         csv_header(s);
     }
+    put_answer(s);
     fflush(s->to);
     print_notes(s);
     note_left_out(s);
-    table_destroy(s);
+    table_drop(s);
 }

@@ -14,47 +14,13 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/model/metric.h"
-#include "common/model/model.h"
+#include "common/text/table_cell.h"
 
 #define TABLE_ROWS    4096
 #define TABLE_COLUMNS 128
 
 /* JSONL is JSON with one object a line. */
 enum table_format { TABLE_AS_TABLE, TABLE_AS_JSON, TABLE_AS_CSV, TABLE_AS_JSONL };
-
-enum table_unit {
-    TABLE_TEXT,
-    TABLE_WORD, /* one of a few words: never cut */
-    TABLE_ID,   /* a plain number */
-    TABLE_WIDE, /* a plain number of 64 bits */
-    TABLE_COUNT,
-    TABLE_NS,   /* a span */
-    TABLE_TIME, /* UTC ns */
-    TABLE_BYTES,
-    TABLE_PERMILLE, /* a percent with one decimal in JSON and CSV */
-    TABLE_FLAG,     /* true is shown, false is absent from tables */
-    TABLE_HEX,      /* a mask */
-    TABLE_EXIT,     /* exit code: decimal, above 255 in hex */
-    TABLE_USER,     /* a text that may be a SID: in tables by name where that is known */
-    TABLE_STATE,    /* a text that says how something fares: coloured */
-    TABLE_ALARM,    /* a count that should be zero: coloured when it is not */
-    TABLE_JSON,     /* a text that is JSON, with its NUL, which is not counted */
-    TABLE_REAL,     /* a number; one that is not whole is given as its text, with a NUL */
-};
-
-struct table_column {
-    const char *key;   /* in JSON and CSV; NULL = not there */
-    const char *title; /* in tables; NULL = not shown there */
-    enum table_unit unit;
-};
-
-enum table_state { TABLE_ABSENT, TABLE_NUMBER, TABLE_STRING };
-
-struct table_cell {
-    enum table_state state;
-    int64_t number;
-    struct str text; /* borrowed until table_row returns */
-};
 
 struct table;
 
@@ -83,6 +49,30 @@ void table_terminal(struct table *s, size_t columns);
  * the last column is cut.
  */
 void table_fit(struct table *s, const char *const *yields, bool wide);
+/* Prints the rows in the order that a list names (table_kept_sort), which takes until the end.
+ * Before the first row. Errors: ERR_USAGE (why says), ERR_NOMEM */
+NODISCARD enum err table_sort(struct table *s, const char *list, struct errmsg *why);
+
+/* What the rows answer, for programs. */
+struct table_answer {
+    int64_t since_ns, until_ns; /* UTC */
+    bool partial;
+    bool has_coverage, at_most;
+    uint32_t ppm;
+    uint64_t lost_ticks, lost_events;
+    bool cut;       /* there may be more rows, and nobody knows how many */
+    uint64_t total; /* rows that there are when they are more than those shown */
+    size_t n_used;
+    uint32_t used[16];
+};
+
+/* JSON is one object then, {"rows":[…],"since":…} with what table_answer says, notes and how many
+ * rows are shown. Before the first row; without effect on other formats. */
+void table_envelope(struct table *s);
+/* For the envelope, and the last line of JSONL, which is the same object without rows. The notes
+ * are in it then and nowhere else. Copied; the last one counts. */
+void table_answer(struct table *s, const struct table_answer *a);
+
 /* From here on at most so many rows are printed; returns how many more there were until now. */
 uint64_t table_limit(struct table *s, uint64_t rows);
 /* How moments are written in tables: as clk_format_utc, unless it is called. The text has the
@@ -91,7 +81,8 @@ void table_times(struct table *s,
                  const char *(*format)(char *text, size_t size, int64_t utc_ns, int digits));
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void table_note(struct table *s, struct str text);
-void table_end(struct table *s); /* prints what is left; NULL is allowed */
+void table_end(struct table *s);  /* prints what is left; NULL is allowed */
+void table_drop(struct table *s); /* instead, without a word */
 
 /* How a metric is printed. */
 enum table_unit table_unit_of(const struct metric *m);
@@ -107,25 +98,5 @@ void table_put_json(struct jsonw *j, const char *key, enum table_unit unit,
 
 /* A cell as people read it, harmless to a terminal; absent is "-". */
 void table_put_cell(struct buf *b, enum table_unit unit, const struct table_cell *c);
-
-static inline struct table_cell table_number(bool have, int64_t v)
-{
-    struct table_cell c = {have ? TABLE_NUMBER : TABLE_ABSENT, v, {NULL, 0}};
-
-    return c;
-}
-
-/* What is beyond a cell is shown as the largest number. */
-static inline struct table_cell table_count(uint64_t v)
-{
-    return table_number(true, v < INT64_MAX ? (int64_t)v : INT64_MAX);
-}
-
-static inline struct table_cell table_string(struct str text)
-{
-    struct table_cell c = {text.n ? TABLE_STRING : TABLE_ABSENT, 0, text};
-
-    return c;
-}
 
 #endif

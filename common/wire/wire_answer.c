@@ -116,6 +116,14 @@ static enum err coverage_put(Procfleet__V1__Answer *m, const struct wire_answer 
 
 /* -- decode -- */
 
+static void get_sum(struct wire_coverage_sum *out, const Procfleet__V1__CoverageSum *m)
+{
+    if (m) {
+        *out = (struct wire_coverage_sum){true, m->at_most != 0, m->ppm, m->lost_ticks,
+                                          m->lost_events};
+    }
+}
+
 static enum err coverage_get_spans(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
                                    struct wire_arena *a)
 {
@@ -588,6 +596,24 @@ static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *
     return ERR_OK;
 }
 
+static enum err put_sum(Procfleet__V1__Answer *m, const struct wire_coverage_sum *in,
+                        struct wire_arena *a)
+{
+    if (!in->known) {
+        return ERR_OK;
+    }
+    m->coverage_sum = wire_arena_alloc(a, sizeof *m->coverage_sum);
+    if (!m->coverage_sum) {
+        return a->bad;
+    }
+    procfleet__v1__coverage_sum__init(m->coverage_sum);
+    WIRE_PUT(m->coverage_sum, ppm, in->ppm);
+    WIRE_PUT(m->coverage_sum, at_most, in->at_most);
+    WIRE_PUT(m->coverage_sum, lost_ticks, in->lost_ticks);
+    WIRE_PUT(m->coverage_sum, lost_events, in->lost_events);
+    return ERR_OK;
+}
+
 enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
                          struct wire_arena *a)
 {
@@ -623,6 +649,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     }
     if (!e) {
         e = coverage_put(m, in, a);
+    }
+    if (!e) {
+        e = put_sum(m, &in->sum, a);
     }
     if (!e) {
         e = overview_put(m, in, a);
@@ -869,6 +898,7 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     out->until_ns = m->until_ns;
     out->partial = m->partial != 0;
     out->damaged = m->damaged;
+    get_sum(&out->sum, m->coverage_sum);
     out->n_used = (uint8_t)m->n_used;
     for (size_t i = 0; i < m->n_used; i++) {
         out->used[i] = m->used[i];

@@ -37,4 +37,12 @@ struct wire_coverage {
     const struct wire_stage *stages;
 };
 
+/* What of the window arrived, over all hosts: the last sentence of the notes in numbers. */
+struct wire_coverage_sum {
+    bool known; /* with the first page of every answer but that of hosts */
+    bool at_most;
+    uint32_t ppm;
+    uint64_t lost_ticks, lost_events;
+};
+
 #endif

@@ -130,9 +130,9 @@ struct wire_event {
 };
 
 struct wire_overview;  /* wire_overview.h */
-struct wire_series;    /* wire_series.h */
-struct wire_trend;     /* likewise */
 struct wire_lifetimes; /* wire_lifetimes.h */
+struct wire_series;    /* wire_series.h, */
+struct wire_trend;     /* likewise */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
  * Events (hosts, events), Coverage (hosts, coverage), Overview, Series and Pulse (as Top, and
@@ -152,9 +152,9 @@ struct wire_answer {
     const struct str *notes; /* sentences for people: polled spans, losses; coverage is the last */
     size_t n_coverage;
     const struct wire_coverage *coverage;
+    struct wire_coverage_sum sum;
     uint8_t n_used;
-    uint32_t used[WIRE_USED_MAX];           /* windows of hosts read, by enum store_tier */
-    uint32_t damaged;                       /* values that could not be read */
+    uint32_t used[WIRE_USED_MAX], damaged;  /* windows read, by enum store_tier; values not read */
     const struct wire_overview *overview;   /* NULL in all others */
     const struct wire_series *series;       /* likewise */
     const struct wire_lifetimes *lifetimes; /* likewise */

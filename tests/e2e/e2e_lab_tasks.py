@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from fleet import Fleet, check, ensure
+from fleet import Fleet, check, ensure, read_json
 
 FAST = {"sampling__rate_hz": "10", "batch__samples": "5", "batch__max_age": "1s"}
 GROWS = "import time\nkept = []\nfor i in range(60):\n    kept.append(bytearray(b'x') * (2 << 20))\n    time.sleep(0.1)\n"
@@ -81,11 +81,49 @@ def hour_of_an_image(fleet):
 def filters(fleet):
     code, _, err = fleet.cli("top", "--where", "cpu_time > 2GiB", expect=2)
     ensure("an error names its column", "column 12" in err, err)
+    _, out, _ = fleet.cli("tree", "--host", "task-1", "--pid", str(os.getpid()), "--ancestors", expect=None)
+    ensure("a tree has lines", any("\u2514\u2500 python" in line or "`- python" in line for line in out.splitlines()), out)
+    ensure("and its moment last", out.splitlines()[-1].startswith("at 20") and out.splitlines()[-1].endswith("times in UTC"), out)
     rows = fleet.ask("tree", "--host", "task-1", "--pid", str(os.getpid()), "--ancestors", expect=None)
     ours = [r for r in rows if r["pid"] == os.getpid()]
     ensure("a tree has those above", ours and ours[0]["depth"] == len([r for r in rows if r["depth"] < ours[0]["depth"]]) > 0, rows)
     alive = fleet.ask("ps", "--host", "task-1", "--where", "pid == %d" % os.getpid(), expect=None)
     check("one process", [r["pid"] for r in alive], [os.getpid()])
+
+
+def answers(fleet):
+    """Order, the envelope, the last line of JSONL and of tables: the same for every question."""
+    questions = [["top"], ["ps"], ["hosts"], ["events"], ["crashes"], ["coverage"], ["timeline"], ["providers"], ["run", "list"],
+                 ["history", "--name", "python*"], ["history", "--group-by", "image"]]
+    for q in questions:
+        _, out, err = fleet.cli(*q, "--envelope", expect=None)
+        whole = read_json(out)
+        check("%s: an object" % q, sorted(set(whole) - {"since", "until"}),
+              ["coverage", "notes", "partial", "rows", "shown", "total", "used"])
+        check("%s: shown" % q, whole["shown"], len(whole["rows"]))
+        ensure("%s: notes are in it alone" % q, not err, err)
+        _, out, _ = fleet.cli(*q, "--format", "jsonl", expect=None)
+        last = read_json(out.splitlines()[-1])
+        check("%s: the last line" % q, (len(out.splitlines()) - 1, "rows" in last), (last["shown"], False))
+    whole = read_json(fleet.cli("top", "--envelope", "-n", "2", expect=None)[1])
+    ensure("coverage and range in numbers", whole["coverage"]["ppm"] > 0 and int(whole["since"]) < int(whole["until"]), whole)
+    check("of more than are shown nobody knows the number", (whole["shown"], whole["total"]), (2, None))
+    whole = read_json(fleet.cli("events", "--envelope", "-n", "1", "--since", "5m", expect=None)[1])
+    ensure("of events all are counted", whole["shown"] == 1 < whole["total"], whole["total"])
+    rows = fleet.ask("ps", "--sort", "name,-pid", expect=None)
+    check("by name, the largest pid first", [(r["name"], r["pid"]) for r in rows],
+          sorted(((r["name"], r["pid"]) for r in rows), key=lambda x: (x[0].encode(), -x[1])))
+    _, out, _ = fleet.cli("top", "-n", "3", "--sort", "PID", "--since", "1m", "--time", "local", expect=None)
+    ensure("a cut answer's order is told", "--sort has only these 3" in out, out)
+    ensure("the last line is the range", out.splitlines()[-1].startswith("from 20") and "zone" in out.splitlines()[-1], out)
+    _, _, err = fleet.cli("top", "--sort", "nothing", expect=2)
+    ensure("what is no column is refused", "no column 'nothing'; there are host, pid" in err, err)
+    fleet.cli("top", "--envelope", "--format", "csv", expect=2)
+    groups = fleet.ask("hosts", "--group-by", "os,cores,label.image", expect=None)
+    check("hosts by what they are", sorted((g["os"], g.get("label.image"), g["hosts"]) for g in groups if g["hosts"] == 1),
+          [("linux", "v12", 1)])
+    check("the others", [(g["hosts"], g["connected"], g["names"]) for g in groups if g["hosts"] == 2], [(2, 2, "task-2 task-3")])
+    fleet.cli("hosts", "--group-by", "nothing", expect=2)
 
 
 def labels(fleet):
@@ -139,6 +177,8 @@ def main():
         growth(fleet, grower)
         hour_of_an_image(fleet)
         filters(fleet)
+        del os.environ["PROCFLEET_HOST"]
+        answers(fleet)
 
 
 main()

@@ -467,6 +467,106 @@ static void no_line_of_a_table_is_wider_than_the_terminal(void **state)
     }
 }
 
+/* Three rows in the order asked for, with an answer that has more of them. */
+static const char *print_answer(enum table_format format, bool envelope, const char *order)
+{
+    static const struct table_column short_columns[] = {{"host", "HOST", TABLE_TEXT},
+                                                        {"cpu_time", "CPU", TABLE_NS},
+                                                        {"share", "SHARE", TABLE_REAL}};
+    static const struct table_answer answer = {.since_ns = 1,
+                                               .until_ns = INT64_MAX,
+                                               .partial = true,
+                                               .has_coverage = true,
+                                               .at_most = true,
+                                               .ppm = 999900,
+                                               .lost_ticks = 3,
+                                               .total = 7,
+                                               .n_used = 2,
+                                               .used = {4, 5}};
+    static char text[1024];
+    struct errmsg why;
+    FILE *f = tmpfile();
+    struct table *s;
+
+    assert_ok(table_begin(&s, f, format, false, short_columns, 3));
+    if (envelope) {
+        table_envelope(s);
+    }
+    assert_ok(table_sort(s, order, &why));
+    for (size_t i = 0; i < 3; i++) {
+        char host[2] = {(char)('c' - i), 0}, share[8] = "10.5";
+        const struct table_cell cells[] = {table_string(str_make(host)),
+                                           table_number(i != 1, i == 2 ? -5 : 7),
+                                           i ? table_string(str_make(share)) : table_count(9)};
+
+        assert_ok(table_row(s, cells));
+        memset(host, 'x', 1); /* rows that wait are copies */
+        memset(share, '0', 2);
+    }
+    table_note(s, str_make("a \"note\""));
+    table_answer(s, &answer);
+    table_end(s);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    return text;
+}
+
+static void rows_are_sorted_with_the_absent_last(void **state)
+{
+    static const struct {
+        const char *order, *rows;
+    } table[] = {{"host", "abc"},          {"HOST", "abc"},      {"-host", "cba"},
+                 {"cpu_time,host", "acb"}, {"-CPU,host", "cab"}, {"share,-host", "cba"},
+                 {"-share,host", "abc"},   {"", "cba"}};
+    struct errmsg why = {""};
+    struct table *s;
+    FILE *f = tmpfile();
+
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        const char *at = print_answer(TABLE_AS_CSV, false, table[i].order);
+
+        for (size_t k = 0; k < 3; k++) {
+            at = strchr(at, '\n') + 1;
+            assert_int_equal(at[1], table[i].rows[k]);
+        }
+    }
+    assert_ok(table_begin(&s, f, TABLE_AS_CSV, false, columns, N));
+    assert_err(table_sort(s, "host,-nothing", &why), ERR_USAGE);
+    assert_non_null(strstr(why.text, "'nothing'; there are host, pid,"));
+    table_drop(s);
+    assert_int_equal(ftell(f), 0);
+    assert_ok(table_begin(&s, f, TABLE_AS_CSV, false, columns, N));
+    assert_err(table_sort(s, "pid,pid,pid,pid,pid,pid,pid,pid,pid", &why), ERR_USAGE);
+    table_drop(s);
+    fclose(f);
+}
+
+static void an_envelope_has_what_the_rows_answer(void **state)
+{
+    static const char answer[] =
+        "\"since\":\"1\",\"until\":\"9223372036854775807\",\"partial\":true,\"coverage\":{\"ppm\":"
+        "999900,\"at_most\":true,\"lost_ticks\":3,\"lost_events\":0},\"notes\":[\"a "
+        "\\\"note\\\"\"],\"shown\":3,\"total\":7,\"used\":[4,5]}\n";
+    json_error_t error;
+    const char *text = print_answer(TABLE_AS_JSON, true, "host"), *line;
+    json_t *root = json_loads(text, 0, &error);
+
+    assert_non_null(root);
+    assert_int_equal(json_array_size(json_object_get(root, "rows")), 3);
+    json_decref(root);
+    assert_string_equal(strstr(text, "],\"since") + 2, answer);
+    text = print_answer(TABLE_AS_JSON, false, "host");
+    assert_int_equal(text[0], '[');
+    assert_null(strstr(text, "since"));
+    line = text = print_answer(TABLE_AS_JSONL, false, "host");
+    for (size_t i = 0; i < 3; i++) {
+        line = strchr(line, '\n') + 1;
+    }
+    assert_int_equal(line[0], '{');
+    assert_string_equal(line + 1, answer);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     FILE *f = tmpfile();
@@ -498,6 +598,8 @@ int main(void)
         cmocka_unit_test(columns_give_way_in_order_and_texts_are_cut),
         cmocka_unit_test(moments_of_one_day_say_it_once),
         cmocka_unit_test(no_line_of_a_table_is_wider_than_the_terminal),
+        cmocka_unit_test(rows_are_sorted_with_the_absent_last),
+        cmocka_unit_test(an_envelope_has_what_the_rows_answer),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 

@@ -252,6 +252,7 @@ static struct wire_answer answer(void)
                                 .notes = notes,
                                 .n_coverage = 2,
                                 .coverage = coverage,
+                                .sum = {true, true, 999999, UINT64_MAX, 1},
                                 .n_used = 6,
                                 .used = {0, 1, UINT32_MAX, 0, 0, 5},
                                 .damaged = 9,
@@ -409,6 +410,9 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
     for (size_t i = 0; i < a->n_coverage; i++) {
         assert_coverage(&a->coverage[i], &b->coverage[i]);
     }
+    assert_true(a->sum.known == b->sum.known && a->sum.at_most == b->sum.at_most);
+    assert_true(a->sum.ppm == b->sum.ppm && a->sum.lost_ticks == b->sum.lost_ticks);
+    assert_true(a->sum.lost_events == b->sum.lost_events);
     assert_int_equal(a->n_used, b->n_used);
     assert_memory_equal(a->used, b->used, sizeof a->used);
     assert_int_equal(a->damaged, b->damaged);
