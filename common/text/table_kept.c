@@ -1,5 +1,6 @@
 #include "common/text/table_kept.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
