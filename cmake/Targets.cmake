@@ -24,7 +24,9 @@ function(procfleet_program target description)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/program.rc.in ${resource} @ONLY)
   set_source_files_properties(${resource} PROPERTIES OBJECT_DEPENDS ${manifest})
   target_sources(${target} PRIVATE ${resource})
-  target_link_options(${target} PRIVATE -Wl,--no-insert-timestamp -Wl,--major-subsystem-version=10,--minor-subsystem-version=0
+  # -flto: see CMakeLists.txt. Inlined whole, NNG's ring of messages looks to the compiler as if it freed its inner buffer.
+  target_link_options(${target} PRIVATE -flto -flto=auto -Wno-free-nonheap-object -Wl,--no-insert-timestamp
+                                        -Wl,--major-subsystem-version=10,--minor-subsystem-version=0
                                         -Wl,--major-os-version=10,--minor-os-version=0)
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM
     COMMAND ${CMAKE_OBJCOPY} -p --only-keep-debug $<TARGET_FILE:${target}> $<TARGET_FILE:${target}>.debug
