@@ -475,6 +475,8 @@ static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .who = a->opts.conf->who,
                                 .events = &events,
+                                .providers = a->opts.conf->etw.providers,
+                                .n_providers = a->opts.conf->etw.n_providers,
                                 .budget = &budget,
                                 .level = agent_on_level,
                                 .bytes_sent = agent_bytes_sent,

@@ -13,6 +13,7 @@
 #include "agent/account/budget.h"
 #include "agent/decode/decode.h"
 #include "agent/forward/forward.h"
+#include "agent/forward/meant.h"
 #include "agent/privacy/process_filter.h"
 #include "agent/process/instances.h"
 #include "agent/process/lifecycle.h"
@@ -37,6 +38,10 @@ struct monitor_conf {
     /* Whose events come out as LIFE_PROVIDER, beside the lifecycle's; read by monitor_create but
      * for the texts, and `privacy`. NULL: nobody's. */
     const struct forward_conf *events;
+    /* Of these providers only what they mean is looked at, whatever the source tells; read by
+     * monitor_create. */
+    const struct source_provider *providers;
+    size_t n_providers;
     void (*tick)(void *ctx, const struct sample_tick *tick); /* everything is borrowed */
     void (*life)(void *ctx, const struct life_event *ev);    /* during the call */
     /* The run is over, as monitor_run would say; the core thread's last call. May be NULL. */
@@ -170,7 +175,10 @@ void monitor_stats(struct monitor *m, struct monitor_stats *out);
 /* The counters as rows for the loss ledger, MONITOR_LEDGER_ROWS of them at most, always in the same
  * order. On the core thread. */
 size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max);
-/* The source, NULL before it is open; the monitor's own. */
+/* The monitor's own. The source, NULL before it is open; what is meant of providers, and a call on
+ * the core thread, from any. */
 struct source *monitor_opened(struct monitor *m);
+struct meant *monitor_meant(struct monitor *m);
+void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg);
 
 #endif

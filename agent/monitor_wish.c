@@ -3,7 +3,36 @@
 
 #include <string.h>
 
+#include "agent/forward/meant.h"
+
 enum { FLAG_THREAD = 0x2, FLAG_CSWITCH = 0x10 }; /* EVENT_TRACE_FLAG_… */
+
+struct source_name {
+    const char *name;
+    struct errmsg *why;
+};
+
+static void monitor_do_source(struct monitor *m, void *arg)
+{
+    const struct source *source = monitor_opened(m);
+    struct source_name *s = arg;
+
+    s->name = source ? source->about.name : "";
+    err_ignore(errmsg_set(s->why, ERR_OK, "%s", source ? source->about.detail : ""));
+}
+
+const char *monitor_source(struct monitor *m, struct errmsg *why)
+{
+    struct source_name s = {.why = why};
+
+    monitor_call(m, monitor_do_source, &s);
+    return s.name;
+}
+
+static void monitor_do_mean(struct monitor *m, void *arg)
+{
+    meant_put(monitor_meant(m), arg);
+}
 
 static enum err monitor_ask(struct monitor *m, const struct source_ask *wish, const char *what,
                             struct errmsg *why)
@@ -42,14 +71,24 @@ enum err monitor_add_provider(struct monitor *m, const struct source_provider *p
                               struct errmsg *why)
 {
     struct source_ask wish = {.what = SOURCE_ASK_PROVIDER, .provider = *provider};
+    enum err e;
 
-    return monitor_ask(m, &wish, "providers", why);
+    e = monitor_ask(m, &wish, "providers", why);
+    if (!e) {
+        monitor_call(m, monitor_do_mean, &wish.provider);
+    }
+    return e;
 }
 
 enum err monitor_remove_provider(struct monitor *m, const uint8_t guid[16], struct errmsg *why)
 {
     struct source_ask wish = {.what = SOURCE_ASK_NO_PROVIDER};
+    enum err e;
 
     memcpy(wish.provider.guid, guid, sizeof wish.provider.guid);
-    return monitor_ask(m, &wish, "providers", why);
+    e = monitor_ask(m, &wish, "providers", why);
+    if (!e) {
+        monitor_call(m, monitor_do_mean, &wish.provider);
+    }
+    return e;
 }

@@ -39,6 +39,8 @@ struct monitor {
     struct forward *forward; /* NULL: no providers are chosen */
     struct forward *watch;   /* NULL: nobody listens to events of providers on this host */
     struct monitor_described_sink described;
+    struct meant meant;
+    uint64_t not_meant; /* records */
 
     bool governed;
     struct budget budget;
@@ -137,7 +139,7 @@ static bool monitor_call_core(struct monitor *m, void (*run)(struct monitor *, v
     return waits;
 }
 
-static void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg)
+void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg)
 {
     if (monitor_inside == m || !monitor_call_core(m, run, arg)) {
         run(m, arg);
@@ -211,18 +213,25 @@ static void monitor_tell_step(struct monitor *m, const struct level_step *step, 
     m->conf.life(m->conf.ctx, &ev);
 }
 
+static void monitor_tell_source(struct monitor *m, struct str text, int64_t wall_ns,
+                                int64_t mono_ns)
+{
+    struct life_event ev = {
+        .kind = LIFE_SOURCE, .wall_ns = wall_ns, .mono_ns = mono_ns, .text = text};
+
+    m->conf.life(m->conf.ctx, &ev);
+}
+
 /* A group of events that is too many by itself goes before a level does. */
 static void monitor_shed(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
 {
-    struct life_event ev = {.kind = LIFE_SOURCE, .wall_ns = wall_ns, .mono_ns = mono_ns};
     char text[SHED_TEXT];
     struct shed_step step;
 
     while (shed_look(&m->shed, mono_ns, aggregate_stats(m->aggregate)->groups, &step)) {
         m->source->pace.shed = m->shed.off;
         shed_text(text, &step);
-        ev.text = str_make(text);
-        m->conf.life(m->conf.ctx, &ev);
+        monitor_tell_source(m, str_make(text), wall_ns, mono_ns);
     }
 }
 
@@ -341,14 +350,9 @@ static void monitor_take_event(struct monitor *m, const struct event *ev)
 
 static void monitor_on_source(struct monitor *m, const struct event *ev)
 {
-    struct life_event out = {.kind = LIFE_SOURCE,
-                             .wall_ns = ev->wall_ns,
-                             .mono_ns = ev->mono_ns,
-                             .text = ev->u.source.text};
-
     m->due_ns = INT64_MIN;
     lifecycle_set_polled(m->life, ev->u.source.polled);
-    m->conf.life(m->conf.ctx, &out);
+    monitor_tell_source(m, ev->u.source.text, ev->wall_ns, ev->mono_ns);
     if (m->events.event) {
         m->events.event(m->events.ctx, ev, NULL);
     }
@@ -366,8 +370,21 @@ static void monitor_on_fact(void *ctx, const struct event *ev)
     monitor_take_event(m, ev);
 }
 
+/* Of a provider only what is meant: the kernel's tell of everybody, whatever they were asked. */
+static bool monitor_means(struct monitor *m, const struct raw_event *raw,
+                          const struct source_provider **only)
+{
+    const struct source_provider *p = *only = meant_of(&m->meant, raw->guid);
+    const struct instance *i =
+        p && p->exe[0] && raw->pid != EVENT_NO_ID ? instances_owner(m->table, raw->pid) : NULL;
+
+    return !p || etw_provider_means(p, raw->id, raw->pid, i ? i->info.name.p : "",
+                                    i ? i->info.name.n : 0);
+}
+
 /* What is no fact may be an event of a chosen provider; whose it is by its header. */
-static void monitor_forward(struct monitor *m, const struct raw_event *raw)
+static void monitor_forward(struct monitor *m, const struct raw_event *raw,
+                            const struct source_provider *only)
 {
     struct proc_info info = {.id = {.pid = raw->pid != EVENT_NO_ID ? raw->pid : 0}};
     struct instance *p = raw->pid != EVENT_NO_ID ? instances_owner(m->table, raw->pid) : NULL;
@@ -386,7 +403,7 @@ static void monitor_forward(struct monitor *m, const struct raw_event *raw)
     }
     if (!(p ? monitor_wants(m, p) : process_filter_wants(m->who, &info))) {
         forward_hide(m->forward);
-    } else if (forward_event(m->forward, raw, &ev) == ERR_OK) {
+    } else if (forward_event(m->forward, raw, only, &ev) == ERR_OK) {
         ev.info = info;
         m->conf.life(m->conf.ctx, &ev);
     }
@@ -394,13 +411,16 @@ static void monitor_forward(struct monitor *m, const struct raw_event *raw)
 
 static void monitor_on_raw(void *ctx, const struct raw_event *raw)
 {
+    const struct source_provider *only = NULL;
     struct monitor *m = ctx;
     struct event ev;
 
-    if (decode_event(m->decode, raw, &ev) == ERR_OK) { /* else counted there */
+    if (m->meant.n && raw->form == RAW_MANIFEST && !monitor_means(m, raw, &only)) {
+        m->not_meant++;
+    } else if (decode_event(m->decode, raw, &ev) == ERR_OK) { /* else counted there */
         monitor_take_event(m, &ev);
     } else if (m->forward || m->watch) {
-        monitor_forward(m, raw);
+        monitor_forward(m, raw, only);
     }
 }
 
@@ -487,6 +507,7 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
     m->last_call = &m->calls;
     atomic_init(&m->called, false);
     e = process_filter_create(&m->who, &conf->who);
+    meant_init(&m->meant, conf->providers, conf->n_providers);
     if (!e && conf->events && conf->events->n_providers) {
         e = forward_create(&m->forward, conf->events, why);
     }
@@ -837,9 +858,7 @@ enum err monitor_set_filter(struct monitor *m, const struct process_filter_conf 
 
 static void monitor_do_on_event(struct monitor *m, void *arg)
 {
-    const struct monitor_event_sink *sink = arg;
-
-    m->events = sink ? *sink : (struct monitor_event_sink){.event = NULL};
+    m->events = *(const struct monitor_event_sink *)arg;
 }
 
 void monitor_on_event(struct monitor *m, const struct monitor_event_sink *sink)
@@ -885,27 +904,6 @@ enum err monitor_on_described(struct monitor *m, const struct monitor_described_
 
 /* -- what is collected -- */
 
-struct source_name {
-    const char *name;
-    struct errmsg *why;
-};
-
-static void monitor_do_source(struct monitor *m, void *arg)
-{
-    struct source_name *s = arg;
-
-    s->name = m->source ? m->source->about.name : "";
-    err_ignore(errmsg_set(s->why, ERR_OK, "%s", m->source ? m->source->about.detail : ""));
-}
-
-const char *monitor_source(struct monitor *m, struct errmsg *why)
-{
-    struct source_name s = {.why = why};
-
-    monitor_call(m, monitor_do_source, &s);
-    return s.name;
-}
-
 struct monitor_level {
     unsigned level;
     int64_t span_ns;
@@ -925,12 +923,7 @@ static void monitor_do_level(struct monitor *m, void *arg)
 
 static void monitor_do_note(struct monitor *m, void *arg)
 {
-    struct life_event ev = {.kind = LIFE_SOURCE,
-                            .wall_ns = os_utc_ns(),
-                            .mono_ns = os_mono_ns(),
-                            .text = str_make(arg)};
-
-    m->conf.life(m->conf.ctx, &ev);
+    monitor_tell_source(m, str_make(arg), os_utc_ns(), os_mono_ns());
 }
 
 enum err monitor_set_level(struct monitor *m, unsigned level, int64_t span_ns, struct errmsg *why)
@@ -960,6 +953,8 @@ static void monitor_read_stats(struct monitor *m, struct monitor_stats *out)
     }
     m->source->ops->stats(m->source, &out->source);
     decode_stats(m->decode, &out->decode);
+    out->decode.in += m->not_meant;
+    out->decode.ignored += m->not_meant;
     out->instances = *instances_stats(m->table);
     out->lifecycle = *lifecycle_stats(m->life);
     out->aggregate = *aggregate_stats(m->aggregate);
@@ -997,4 +992,9 @@ size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max)
 struct source *monitor_opened(struct monitor *m)
 {
     return m->source;
+}
+
+struct meant *monitor_meant(struct monitor *m)
+{
+    return &m->meant;
 }

@@ -9,7 +9,9 @@
 #include "agent/control/control.h"
 #include "agent/control/session_list.h"
 #include "common/base/clk.h"
+#include "common/base/glob.h"
 #include "common/text/table.h"
+#include "common/text/value_text.h"
 
 #define FOR_NS (60 * CLK_S)
 
@@ -37,13 +39,26 @@ static const struct opt level_opts[] = {
 
 static const struct opt_command list_cmd = SESSION_COMMAND(
     "list", NULL, "the trace sessions of this host, whoever has started them", list_opts, "");
+static const struct opt providers_opts[] = {
+    {"of", 0, "SESSION", "only those that sessions of this name, or pattern, have turned on",
+     false},
+    {"format", 'f', "table|json|csv|jsonl", "how to print", false},
+};
+static const struct opt_command providers_cmd =
+    SESSION_COMMAND("providers", "[PROVIDER]",
+                    "which providers are turned on, by which session, and what that has lost; "
+                    "PROVIDER is a name, a pattern or a GUID",
+                    providers_opts, " 'Microsoft-Windows-Kernel-*' --of 'procfleet*'");
 static const struct opt_command flags_cmd = SESSION_COMMAND(
     "flags", "[CHANGE]",
     "the kernel's kinds of events that the agent may collect; '+NAME,-NAME' changes them",
     asking_opts, "\n  procfleet-agent session flags +network,-cswitch");
-static const struct opt_command add_cmd =
-    SESSION_COMMAND("add", "PROVIDER", "also this provider, written as in etw.providers",
-                    asking_opts, " Microsoft-Windows-DotNETRuntime:4:0x1#1+2");
+static const struct opt_command add_cmd = SESSION_COMMAND(
+    "add", "PROVIDER...", "also this provider, with its filters, written as in etw.providers",
+    asking_opts,
+    " Microsoft-Windows-DotNETRuntime:4:0x1#1+2\n"
+    "  procfleet-agent session add Microsoft-Windows-DNS-Client#3008 "
+    "exe=chrome.exe+edge.exe pid=1188 where=QueryType=28");
 static const struct opt_command remove_cmd = SESSION_COMMAND(
     "remove", "PROVIDER", "this provider no more", asking_opts, " Microsoft-Windows-DotNETRuntime");
 static const struct opt_command stacks_cmd = SESSION_COMMAND(
@@ -53,7 +68,7 @@ static const struct opt_command level_cmd = SESSION_COMMAND(
     level_opts, " L3 --for 5min");
 
 static const struct opt_command *const subs[] = {
-    &list_cmd, &flags_cmd, &add_cmd, &remove_cmd, &stacks_cmd, &level_cmd,
+    &list_cmd, &providers_cmd, &flags_cmd, &add_cmd, &remove_cmd, &stacks_cmd, &level_cmd,
 };
 
 const struct opt_command session_cmd_opts = {
@@ -64,8 +79,10 @@ const struct opt_command session_cmd_opts = {
     .subs = subs,
     .n_subs = sizeof subs / sizeof *subs,
     .examples = "  procfleet-agent session list\n"
+                "  procfleet-agent session providers\n"
                 "  procfleet-agent session level L3 --for 5min\n"
-                "\nAll but 'list' ask the running agent, as an administrator (Linux: root or its "
+                "\nAll but 'list' and 'providers' ask the running agent, as an administrator "
+                "(Linux: root or its "
                 "user, and with its --config). What was changed lasts until it ends.\n"
                 "Exit codes: 0 done, 1 refused or not there, 2 usage\n",
 };
@@ -91,6 +108,9 @@ static const struct table_column columns[] = {
 };
 
 #define COLUMNS (sizeof columns / sizeof *columns)
+
+static const enum table_format session_formats[] = {TABLE_AS_TABLE, TABLE_AS_JSON, TABLE_AS_CSV,
+                                                    TABLE_AS_JSONL};
 
 struct session_sheet {
     struct table *table;
@@ -119,15 +139,86 @@ static void session_row(void *ctx, const struct session_list_row *r)
 
 static int session_print(const struct opt_args *args)
 {
-    static const enum table_format formats[] = {TABLE_AS_TABLE, TABLE_AS_JSON, TABLE_AS_CSV,
-                                                TABLE_AS_JSONL};
     struct session_sheet s = {.e = ERR_OK};
     struct errmsg why = {""};
-    enum err e = table_begin(&s.table, stdout, formats[opt_word(args, &list_cmd, "format", 0)],
-                             false, columns, COLUMNS);
+    enum err e =
+        table_begin(&s.table, stdout, session_formats[opt_word(args, &list_cmd, "format", 0)],
+                    false, columns, COLUMNS);
 
     if (!e) {
         e = session_list(session_row, &s, &why);
+        e = e ? e : s.e;
+    }
+    if (!e) {
+        table_end(s.table);
+    }
+    return e ? session_fail(e, why.text) : EXIT_DONE;
+}
+
+/* -- providers -- */
+
+static const struct table_column provider_columns[] = {
+    {"provider", "PROVIDER", TABLE_TEXT},
+    {"guid", NULL, TABLE_TEXT},
+    {"session", "SESSION", TABLE_TEXT},
+    {"level", "LEVEL", TABLE_ID},
+    {"keywords_any", "ANY", TABLE_HEX},
+    {"keywords_all", "ALL", TABLE_HEX},
+    {"processes", "PROCESSES", TABLE_COUNT},
+    {"session_events_lost", "SESSION_LOST", TABLE_ALARM},
+    {"session_buffers_lost", "BUFFERS", TABLE_ALARM},
+    {"whose", "WHOSE", TABLE_TEXT},
+};
+
+#define PROVIDER_COLUMNS (sizeof provider_columns / sizeof *provider_columns)
+
+struct session_turned_on {
+    struct table *table;
+    struct str (*name)(const uint8_t guid[16]);
+    struct str provider, session; /* patterns; empty: all */
+    enum err e;
+};
+
+static void session_provider_row(void *ctx, const struct session_provider_row *r)
+{
+    struct session_turned_on *s = ctx;
+    struct str name = s->name(r->guid), session = str_make(r->session);
+    char text[UUID_TEXT];
+    struct table_cell cells[PROVIDER_COLUMNS];
+
+    (void)value_text_guid(text, r->guid);
+    if ((s->provider.n && !glob_match(s->provider, name) &&
+         !glob_match(s->provider, str_make(text))) ||
+        (s->session.n && !glob_match(s->session, session))) {
+        return;
+    }
+    cells[0] = table_string(name.n ? name : str_make(text));
+    cells[1] = table_string(str_make(text));
+    cells[2] = table_string(session);
+    cells[3] = table_count(r->level);
+    cells[4] = table_number(true, (int64_t)r->any);
+    cells[5] = table_number(r->all != 0, (int64_t)r->all);
+    cells[6] = table_count(r->processes);
+    cells[7] = table_count(r->events_lost);
+    cells[8] = table_count(r->buffers_lost);
+    cells[9] = table_string(str_make(r->ours ? "procfleet" : ""));
+    s->e = s->e ? s->e : table_row(s->table, cells);
+}
+
+static int session_print_providers(const struct opt_args *args,
+                                   struct str (*name)(const uint8_t guid[16]))
+{
+    struct session_turned_on s = {.name = name, .session = str_make(opt_value(args, "of"))};
+    struct errmsg why = {""};
+    char **words;
+    size_t n = opt_operands(args, &words);
+    enum err e =
+        table_begin(&s.table, stdout, session_formats[opt_word(args, &providers_cmd, "format", 0)],
+                    false, provider_columns, PROVIDER_COLUMNS);
+
+    s.provider = str_make(n ? words[0] : NULL);
+    if (!e) {
+        e = session_providers(session_provider_row, &s, &why);
         e = e ? e : s.e;
     }
     if (!e) {
@@ -195,10 +286,14 @@ static enum err session_wish(struct control_wish *w, const struct opt_command *w
         return ERR_OK;
     }
     w->what = what == &add_cmd ? CONTROL_ADD : CONTROL_REMOVE;
-    if (strlen(words[0]) >= sizeof w->provider) {
-        return errmsg_set(why, ERR_USAGE, "such a provider is too long");
+    for (size_t i = 0, at = 0; i < n; i++) {
+        int k = snprintf(w->provider + at, sizeof w->provider - at, "%s%s", i ? " " : "", words[i]);
+
+        at += (size_t)k;
+        if (k < 0 || at >= sizeof w->provider) {
+            return errmsg_set(why, ERR_USAGE, "such a provider is too long");
+        }
     }
-    (void)snprintf(w->provider, sizeof w->provider, "%s", words[0]);
     return ERR_OK;
 }
 
@@ -224,7 +319,7 @@ static int session_ask(const struct opt_command *what, const struct opt_args *ar
     return e ? session_fail(e == ERR_REFUSED ? ERR_IO : e, why.text) : EXIT_DONE;
 }
 
-int session_cmd(int argc, char **argv)
+int session_cmd(int argc, char **argv, struct str (*name)(const uint8_t guid[16]))
 {
     struct errmsg why = {""};
     struct opt_args *args;
@@ -247,7 +342,9 @@ int session_cmd(int argc, char **argv)
         buf_fini(&page);
         code = EXIT_DONE;
     } else {
-        code = chosen == &list_cmd ? session_print(args) : session_ask(chosen, args);
+        code = chosen == &list_cmd        ? session_print(args)
+               : chosen == &providers_cmd ? session_print_providers(args, name)
+                                          : session_ask(chosen, args);
     }
     opt_free(args);
     return code;

@@ -1,5 +1,7 @@
 #include "agent/control/session_list.h"
 
+#include <stddef.h>
+
 enum err session_list(void (*row)(void *ctx, const struct session_list_row *r), void *ctx,
                       struct errmsg *why)
 {
@@ -9,4 +11,11 @@ enum err session_list(void (*row)(void *ctx, const struct session_list_row *r), 
                       "this system has no trace sessions: an agent on Linux reads /proc, taskstats "
                       "and the process connector; 'procfleet-agent session flags' says what the "
                       "one here does");
+}
+
+enum err session_providers(void (*row)(void *ctx, const struct session_provider_row *r), void *ctx,
+                           struct errmsg *why)
+{
+    (void)row;
+    return session_list(NULL, ctx, why);
 }

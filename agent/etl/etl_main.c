@@ -8,6 +8,7 @@
 
 #include "agent/control/session_cmd.h"
 #include "agent/etl/etl_commands.h"
+#include "agent/etl/schema/etl_known.h"
 #include "common/conf/opt_program.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
@@ -157,7 +158,7 @@ static int dispatch(int argc, char **argv)
         }
     }
     if (chosen == &session_cmd_opts) {
-        code = session_cmd(argc - 2, argv + 2);
+        code = session_cmd(argc - 2, argv + 2, etl_known_name);
     }
     return opt_program_end(&program, code);
 }

@@ -52,6 +52,8 @@ struct forward {
     unsigned depth, dropped_at;
     bool named; /* the value before was a secret's name: this one may be the secret */
     bool redacted;
+    const struct source_provider *only; /* NULL: whatever its fields hold */
+    bool meant;                         /* the field has been seen with its value */
     struct event_values values;
     struct event_type type;
 };
@@ -228,16 +230,16 @@ static bool rate_permits(struct forward *f, struct provider *p, int64_t now_ns)
 {
     const struct forward_conf *c = &f->conf;
 
-    if (c->rate &&
-        !bucket_has(&p->bucket, 1, c->rate, c->burst > c->rate ? c->burst : c->rate, now_ns)) {
-        return false;
-    }
-    if (c->host_rate && !bucket_has(&f->events, 1, c->host_rate, c->host_rate, now_ns)) {
-        return false;
-    }
-    bucket_take(&p->bucket, c->rate ? 1 : 0);
-    bucket_take(&f->events, c->host_rate ? 1 : 0);
-    return true;
+    return (!c->rate ||
+            bucket_has(&p->bucket, 1, c->rate, c->burst > c->rate ? c->burst : c->rate, now_ns)) &&
+           (!c->host_rate || bucket_has(&f->events, 1, c->host_rate, c->host_rate, now_ns));
+}
+
+/* What nobody can read, or nobody means, costs the others nothing. */
+static void rate_take(struct forward *f, struct provider *p)
+{
+    bucket_take(&p->bucket, f->conf.rate ? 1 : 0);
+    bucket_take(&f->events, f->conf.host_rate ? 1 : 0);
 }
 
 static bool size_permits(struct forward *f, size_t bytes, int64_t now_ns)
@@ -296,6 +298,40 @@ static bool follows_name(struct forward *f, const struct value *v)
     return was && (word || privacy_field_is_value(v->name));
 }
 
+/* Without case, as the system compares them. */
+static bool text_is(struct str a, const char *b)
+{
+    size_t i = 0;
+
+    while (i < a.n && b[i] &&
+           (a.p[i] == b[i] ||
+            ((a.p[i] ^ b[i]) == 0x20 && (b[i] | 0x20) >= 'a' && (b[i] | 0x20) <= 'z'))) {
+        i++;
+    }
+    return i == a.n && !b[i];
+}
+
+static bool value_is(const struct value *v, const char *text)
+{
+    bool hex = strncmp(text, "0x", 2) == 0;
+    char *end;
+    uint64_t number = strtoull(text[0] == '-' ? text + 1 : text, &end, hex ? 16 : 10);
+    bool is_number = *end == '\0';
+
+    switch (v->kind) {
+    case VALUE_TEXT:
+        return text_is(v->v.text, text);
+    case VALUE_INT:
+        return is_number && v->v.i == (int64_t)(text[0] == '-' ? 0 - number : number);
+    case VALUE_UINT:
+    case VALUE_HEX:
+    case VALUE_BOOL:
+        return is_number && text[0] != '-' && v->v.u == number;
+    default:
+        return false;
+    }
+}
+
 static void take_value(void *ctx, const struct value *v)
 {
     static const struct str hidden = {"***", 3};
@@ -303,6 +339,9 @@ static void take_value(void *ctx, const struct value *v)
     struct value shown = *v;
     bool follows;
 
+    if (f->only && !f->meant && f->depth == 0 && str_eq(v->name, str_make(f->only->field))) {
+        f->meant = value_is(v, f->only->value);
+    }
     if (f->drop) {
         return;
     }
@@ -412,7 +451,8 @@ void forward_hide(struct forward *f)
     f->stats.filtered++;
 }
 
-enum err forward_event(struct forward *f, const struct raw_event *raw, struct life_event *out)
+enum err forward_event(struct forward *f, const struct raw_event *raw,
+                       const struct source_provider *only, struct life_event *out)
 {
     const struct value_sink sink = {f, take_value, take_begin, take_end};
     enum err e;
@@ -429,12 +469,19 @@ enum err forward_event(struct forward *f, const struct raw_event *raw, struct li
     f->to = event_values_begin(&f->values);
     f->drop = f->redacted = f->named = false;
     f->depth = 0;
+    f->only = only && only->field[0] ? only : NULL;
+    f->meant = !f->only;
     e = describe_into(f, raw, &sink, out);
     if (e) {
         f->stats.no_schema += e == ERR_NOTFOUND;
         f->stats.undecodable += e != ERR_NOTFOUND;
         return ERR_NOTFOUND;
     }
+    if (!f->meant) {
+        f->stats.filtered++;
+        return ERR_NOTFOUND;
+    }
+    rate_take(f, f->last);
     if (!size_permits(f, f->values.n + EVENT_BYTES, raw->mono_ns)) {
         f->stats.size++;
         return ERR_NOTFOUND;

@@ -18,6 +18,7 @@
 
 #include "agent/decode/describe_self.h"
 #include "agent/privacy/privacy.h"
+#include "agent/source/etw_provider.h"
 #include "common/model/event_values.h"
 
 #define FORWARD_CHOICES_MAX 64 /* entries of events.providers, and of events.drop_fields */
@@ -47,7 +48,7 @@ struct forward_stats {
     uint64_t out;      /* events handed on */
     uint64_t rate;     /* above a rate */
     uint64_t size;     /* above host_bytes */
-    uint64_t filtered; /* of processes that are not reported */
+    uint64_t filtered; /* of processes that are not reported, or not of the field's value */
     uint64_t no_schema;
     uint64_t undecodable; /* the payload does not fit its schema */
     uint64_t refused;     /* the collector is one that takes none */
@@ -78,10 +79,11 @@ bool forward_takes(struct forward *f, const struct raw_event *raw);
 /* Its process is not reported. */
 void forward_hide(struct forward *f);
 
-/* Gives the event but for `info`; it is valid until the next call. Errors: ERR_NOTFOUND (it stays
- * here, counted) */
+/* Gives the event but for `info`; it is valid until the next call. `only`: what is meant of its
+ * provider, whose field must have its value; may be NULL. Errors: ERR_NOTFOUND (it stays here,
+ * counted) */
 NODISCARD enum err forward_event(struct forward *f, const struct raw_event *raw,
-                                 struct life_event *out);
+                                 const struct source_provider *only, struct life_event *out);
 
 /* The same without limits, privacy and counting, for who listens on this host. */
 NODISCARD enum err forward_describe(struct forward *f, const struct raw_event *raw,

@@ -126,7 +126,7 @@ static enum err unknown_name(const char *text, size_t n, struct errmsg *why)
 static enum err read_who(struct source_provider *p, const char *text, const char **rest,
                          struct errmsg *why)
 {
-    size_t n = strcspn(text, ":#");
+    size_t n = strcspn(text, ":# ");
     size_t best = 0;
 
     if (etw_provider_guid(p->guid, text, n) == ERR_OK) {
@@ -136,7 +136,7 @@ static enum err read_who(struct source_provider *p, const char *text, const char
     for (size_t i = 0; i < KNOWN; i++) {
         size_t m = strlen(known[i].name);
         bool fits = strlen(text) >= m && same_name(known[i].name, text, m) &&
-                    (text[m] == '\0' || text[m] == ':' || text[m] == '#');
+                    (text[m] == '\0' || strchr(":# ", text[m]));
 
         if (fits && m > best) {
             best = m;
@@ -144,7 +144,7 @@ static enum err read_who(struct source_provider *p, const char *text, const char
         }
     }
     *rest = text + best;
-    return best ? ERR_OK : unknown_name(text, n, why);
+    return best ? ERR_OK : unknown_name(text, strcspn(text, ":#"), why);
 }
 
 /* ---- numbers ---- */
@@ -169,13 +169,13 @@ static enum err read_number(uint64_t *out, const char **text, const char *stops,
     return ERR_OK;
 }
 
-static enum err read_ids(struct source_provider *p, const char *text, struct errmsg *why)
+static enum err read_ids(struct source_provider *p, const char **text, struct errmsg *why)
 {
     do {
         uint64_t id;
 
-        text++; /* '#' or '+' */
-        if (read_number(&id, &text, "+", UINT16_MAX)) {
+        ++*text; /* '#' or '+' */
+        if (read_number(&id, text, "+ ", UINT16_MAX)) {
             return errmsg_set(why, ERR_INVALID, "event ids are 0 to 65535, as in #1+2+15");
         }
         if (p->n_ids == SOURCE_PROVIDER_IDS) {
@@ -183,9 +183,130 @@ static enum err read_ids(struct source_provider *p, const char *text, struct err
                               SOURCE_PROVIDER_IDS);
         }
         p->ids[p->n_ids++] = (uint16_t)id;
-    } while (*text);
+    } while (**text == '+');
     return ERR_OK;
 }
+
+/* ---- filters ---- */
+
+/* "12+13" up to a blank or the end. */
+static enum err read_pids(struct source_provider *p, const char *text, size_t n, struct errmsg *why)
+{
+    const char *end = text + n;
+
+    while (text < end || p->n_pids == 0) {
+        uint64_t pid;
+
+        if (read_number(&pid, &text, "+ ", UINT32_MAX) || p->n_pids == SOURCE_PROVIDER_PIDS) {
+            return errmsg_set(why, ERR_INVALID, "pid= takes up to %d numbers, as in pid=12+13",
+                              SOURCE_PROVIDER_PIDS);
+        }
+        p->pids[p->n_pids++] = (uint32_t)pid;
+        text += *text == '+';
+    }
+    return text[-1] == '+' ? errmsg_set(why, ERR_INVALID, "pid= ends with a +") : ERR_OK;
+}
+
+/* "a.exe+b.exe", kept as the system takes it. */
+static enum err read_exe(struct source_provider *p, const char *text, size_t n, struct errmsg *why)
+{
+    bool bad = n == 0 || n >= sizeof p->exe || text[0] == '+' || text[n - 1] == '+';
+
+    for (size_t i = 0; i < n && !bad; i++) {
+        bad = strchr("\\/;*?:", text[i]) || (text[i] == '+' && text[i + 1] == '+');
+        p->exe[i] = text[i];
+        if (text[i] == '+') {
+            p->exe[i] = ';';
+        }
+    }
+    return bad ? errmsg_set(why, ERR_INVALID,
+                            "exe= takes names of programs without folder and patterns, as in "
+                            "exe=a.exe+b.exe, at most %d bytes",
+                            SOURCE_PROVIDER_EXE - 1)
+               : ERR_OK;
+}
+
+static enum err read_where(struct source_provider *p, const char *text, size_t n,
+                           struct errmsg *why)
+{
+    const char *equal = memchr(text, '=', n);
+    size_t name = equal ? (size_t)(equal - text) : 0, value = equal ? n - name - 1 : 0;
+
+    if (name == 0 || value == 0 || name >= sizeof p->field || value >= sizeof p->value) {
+        return errmsg_set(why, ERR_INVALID,
+                          "where=FIELD=VALUE is expected, each of at most %d bytes",
+                          SOURCE_PROVIDER_FIELD - 1);
+    }
+    if (p->n_ids == 0) {
+        return errmsg_set(why, ERR_INVALID, "where= needs the ids of the events meant, as in #1+2");
+    }
+    memcpy(p->field, text, name);
+    memcpy(p->value, equal + 1, value);
+    return ERR_OK;
+}
+
+static enum err read_filters(struct source_provider *p, const char *text, struct errmsg *why)
+{
+    static const struct {
+        const char *key;
+        enum err (*read)(struct source_provider *, const char *, size_t, struct errmsg *);
+    } keys[] = {{"pid=", read_pids}, {"exe=", read_exe}, {"where=", read_where}};
+    unsigned seen = 0;
+    enum err e = ERR_OK;
+
+    for (text += strspn(text, " "); !e && *text; text += strspn(text, " ")) {
+        size_t n = strcspn(text, " "), i = 0, key = 0;
+
+        while (i < sizeof keys / sizeof *keys &&
+               strncmp(text, keys[i].key, key = strlen(keys[i].key))) {
+            i++;
+        }
+        if (i == sizeof keys / sizeof *keys || (seen & 1u << i)) {
+            return errmsg_set(why, ERR_INVALID, "'%.*s' is too much; %s", (int)(n < 40 ? n : 40),
+                              text,
+                              "NAME-OR-GUID[:LEVEL[:ANY[:ALL]]][#ID+ID] is expected, then "
+                              "pid=, exe= and where=FIELD=VALUE, each once");
+        }
+        seen |= 1u << i;
+        e = keys[i].read(p, text + key, n - key, why);
+        text += n;
+    }
+    return e;
+}
+
+bool etw_provider_filters(const struct source_provider *p)
+{
+    return p->n_ids || p->n_pids || p->exe[0] || p->field[0];
+}
+
+static bool has_name(const char *list, const char *name, size_t n)
+{
+    for (size_t m; *list; list += m + (list[m] == ';')) {
+        m = strcspn(list, ";");
+        for (size_t i = 0; m == n && lower(list[i]) == lower(name[i]);) {
+            if (++i == n) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool etw_provider_means(const struct source_provider *p, uint16_t id, uint32_t pid,
+                        const char *name, size_t n)
+{
+    bool ids = p->n_ids == 0, pids = p->n_pids == 0;
+
+    for (size_t i = 0; i < p->n_ids && !ids; i++) {
+        ids = p->ids[i] == id;
+    }
+    for (size_t i = 0; i < p->n_pids && !pids; i++) {
+        pids = p->pids[i] == pid;
+    }
+    return ids && pids && (!p->exe[0] || n == 0 || has_name(p->exe, name, n));
+}
+
+/* ---- the whole ---- */
 
 static enum err read_tail(struct source_provider *p, const char *text, struct errmsg *why)
 {
@@ -196,20 +317,17 @@ static enum err read_tail(struct source_provider *p, const char *text, struct er
     } parts[] = {{&level, LEVEL_MAX, "the level is 0 to 5"},
                  {&p->any, UINT64_MAX, "keywords (any) are a number, as 0x10"},
                  {&p->all, UINT64_MAX, "keywords (all) are a number, as 0x10"}};
+    enum err e;
 
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && *text == ':'; i++) {
         text++;
-        if (read_number(parts[i].out, &text, ":#", parts[i].max)) {
+        if (read_number(parts[i].out, &text, ":# ", parts[i].max)) {
             return errmsg_set(why, ERR_INVALID, "%s", parts[i].what);
         }
     }
     p->level = (uint8_t)level;
-    if (*text == '#') {
-        return read_ids(p, text, why);
-    }
-    return *text ? errmsg_set(why, ERR_INVALID, "'%s' is too much; %s", text,
-                              "NAME-OR-GUID[:LEVEL[:ANY[:ALL]]][#ID+ID] is expected")
-                 : ERR_OK;
+    e = *text == '#' ? read_ids(p, &text, why) : ERR_OK;
+    return e ? e : read_filters(p, text, why);
 }
 
 enum err etw_provider_parse(struct source_provider *out, const char *text, struct errmsg *why)

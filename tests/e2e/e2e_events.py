@@ -135,6 +135,28 @@ def filters(fleet):
           "2000-01-01T00:00:00Z", "--where", 'provider ~ "Company-*"', expect=None)), len(rows))
 
 
+def meant(fleet):
+    """What etw.providers means of a provider: a recording holds all, as a system that refuses every filter tells all."""
+    name, (file, provider) = "meant", TRACES["solar"]
+    rows = [r for r in shown(corpus("public/" + file), provider) if r.get("header_pid", r.get("pid"))]
+    pid_of = lambda r: r.get("header_pid", r.get("pid"))  # noqa: E731
+    one, key, value = next((r, k, v) for r in rows for k, v in r["fields"].items() if type(v) is int or isinstance(v, str) and v.isalnum())
+    same = [r for r in rows if r["guid"] == one["guid"]]
+    for words, want in (("pid=%d" % pid_of(one), [r for r in same if pid_of(r) == pid_of(one)]),
+                        ("pid=%d" % (pid_of(one) + 4), [r for r in same if pid_of(r) == pid_of(one) + 4]),
+                        ("#%d" % (one["id"] + 1), [r for r in same if r["id"] == one["id"] + 1]),
+                        ("#%d where=%s=%s" % (one["id"], key, value), [r for r in same if (r["id"], r["fields"].get(key)) == (one["id"], value)])):
+        name += "x"
+        text = one["guid"] + ("" if words[0] == "#" else " ") + words
+        replay(fleet, name, file, "{%s}" % one["guid"], **{"etw.providers": text})
+        check("with %s" % words, len(asked(fleet, name, "*")), len(want))
+    name, (file, provider) = "meant", TRACES["perfview"]
+    rows = shown(corpus("public/" + file), provider)
+    for exe, n in (("x.exe+perfview.exe", len(rows)), ("x.exe", 0)):
+        replay(fleet, name + str(n), file, provider, **{"etw.providers": rows[0]["guid"] + " exe=" + exe})
+        check("in %s" % exe, len(asked(fleet, name + str(n), provider)), n)
+
+
 def durable(fleet, provider, want):
     """From the journal, through a subscriber that is killed, each once."""
     state, out, got = fleet.path("tail-state"), fleet.path("tail.jsonl"), []
@@ -219,6 +241,7 @@ with Fleet() as fleet:
     ensure("the replay ends well", agent.wait(timeout=120) == 0)
     all_of_them(fleet, "from memory")
     filters(fleet)
+    meant(fleet)
     durable(fleet, provider, shown(corpus("public/" + file), provider))
     fleet.collector.kill()
     fleet.collector.wait()

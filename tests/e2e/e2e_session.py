@@ -26,6 +26,8 @@ def main():
         ensure("without an agent it says so", "is it running" in err, err)
         out, err = fleet.run("procfleet-agent", "session", "list", expect=1)[1:]
         ensure("Linux has no trace sessions, and says what there is", "no trace sessions" in err and "taskstats" in err, err)
+        out, err = fleet.run("procfleet-agent", "session", "providers", expect=1)[1:]
+        ensure("nor providers", "no trace sessions" in err, err)
         agent = fleet.start("procfleet-agent", "run", *args, log="agent.log")
         fleet.wait_for("its control", lambda: os.path.exists(os.path.join(state, "control")))
         check("the socket is its own", os.stat(os.path.join(state, "control")).st_mode & 0o777, 0o600)

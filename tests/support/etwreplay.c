@@ -9,14 +9,15 @@
 #include "common/os/os.h"
 #include "tests/support/t.h"
 
-#define SLOTS      8
-#define NAME_UNITS 1024
-#define ITEMS_MAX  32
-#define PATIENCE_S 60
-#define READER_S   2 /* so long nothing is turned on, if nobody reads it */
-#define MASKS_MAX  16
-#define BUFFER_NS  (10 * CLK_MS)
-#define ROOM       ((size_t)64 << 10)
+#define SLOTS         8
+#define NAME_UNITS    1024
+#define ITEMS_MAX     32
+#define PATIENCE_S    60
+#define READER_S      2 /* so long nothing is turned on, if nobody reads it */
+#define MASKS_MAX     16
+#define BUFFER_NS     (10 * CLK_MS)
+#define TURNED_ON_MAX 20
+#define ROOM          ((size_t)64 << 10)
 
 struct slot {
     WCHAR name[NAME_UNITS];
@@ -26,6 +27,7 @@ struct slot {
     uint32_t timer;     /* as the session says */
     int64_t started_ns; /* the life under way */
     bool exists, told_all;
+    struct etwreplay_on on[TURNED_ON_MAX];
 };
 
 /* One trace that somebody has opened. Its records come from a pass of its own over the file. */
@@ -51,9 +53,11 @@ static struct {
     unsigned calls[REPLAY_CALLS];
     uint32_t flags, max_buffers, interval;
     unsigned stacks, filter_ids, unread, n_masks;
-    uint32_t masks[MASKS_MAX]; /* of flags, in the order in which they were set */
-    int priority;              /* of the last reader */
-    bool opened;               /* some trace could be */
+    char filters[1024];
+    char payload[2 * SOURCE_PROVIDER_FIELD]; /* of the last filter by field and value */
+    uint32_t masks[MASKS_MAX];               /* of flags, in the order in which they were set */
+    int priority;                            /* of the last reader */
+    bool opened;                             /* some trace could be */
     unsigned told_sessions;
     uint64_t told;
     bool resumed;
@@ -135,6 +139,7 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
         s->max_buffers = replay.max_buffers = p->MaximumBuffers;
         s->events_lost = s->buffers_lost = s->written = 0;
         s->flags = s->enabled = 0;
+        memset(s->on, 0, sizeof s->on);
         s->exists = true;
         s->told_all = false;
         s->started_ns = os_mono_ns();
@@ -148,6 +153,7 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
 static void tell(const struct slot *s, EVENT_TRACE_PROPERTIES *p)
 {
     p->Wnode.Guid = s->guid;
+    p->Wnode.HistoricalContext = (ULONG64)(s - replay.slots + 1);
     p->LogFileMode = s->mode;
     p->EventsLost = s->events_lost;
     p->RealTimeBuffersLost = s->buffers_lost + replay.script.buffers_lost;
@@ -219,8 +225,67 @@ static void await_flags(const struct consumer *c)
     }
 }
 
+static void tell_filter(const EVENT_FILTER_DESCRIPTOR *d)
+{
+    const void *p = (const void *)(uintptr_t)d->Ptr;
+    const uint16_t *ids = p;
+    const ULONG *pids = p;
+    size_t at = strlen(replay.filters);
+    char *to = replay.filters + at;
+    size_t room = sizeof replay.filters - at, n = 0;
+
+    switch (d->Type) {
+    case EVENT_FILTER_TYPE_EVENT_ID:
+        MUST(d->Size == 4 + 2u * ids[1] && (ids[0] & 0xff) == TRUE);
+        replay.filter_ids = ids[1];
+        for (size_t i = 0; i < ids[1]; i++) {
+            n += (size_t)snprintf(to + n, room - n, "%s%u",
+                                  i    ? "+"
+                                  : at ? " ids="
+                                       : "ids=",
+                                  ids[2 + i]);
+        }
+        break;
+    case EVENT_FILTER_TYPE_PID:
+        MUST(d->Size % 4 == 0 && d->Size / 4 <= 8);
+        for (size_t i = 0; i < d->Size / 4; i++) {
+            n += (size_t)snprintf(to + n, room - n, "%s%lu",
+                                  i    ? "+"
+                                  : at ? " pids="
+                                       : "pids=",
+                                  pids[i]);
+        }
+        break;
+    case EVENT_FILTER_TYPE_EXECUTABLE_NAME:
+        MUST(d->Size <= 1024 && ((const WCHAR *)p)[d->Size / 2 - 1] == 0);
+        (void)snprintf(to, room, "%sexe=%ls", at ? " " : "", (const WCHAR *)p);
+        break;
+    default:
+        MUST(d->Type == EVENT_FILTER_TYPE_PAYLOAD && p == replay.payload);
+        (void)snprintf(to, room, "%spayload=%s", at ? " " : "", replay.payload);
+    }
+}
+
 /* Locked. */
-static ULONG turn(struct slot *s, ULONG control, const ENABLE_TRACE_PARAMETERS *p)
+static void turn_on(struct slot *s, const GUID *guid, bool on, const struct etwreplay_on *as)
+{
+    static const GUID none;
+
+    for (size_t i = 0; i < TURNED_ON_MAX; i++) {
+        struct etwreplay_on *t = &s->on[i];
+        bool free_or_it = memcmp(&t->guid, guid, sizeof *guid) == 0 ||
+                          (on && memcmp(&t->guid, &none, sizeof none) == 0);
+
+        if (free_or_it) {
+            *t = on ? *as : (struct etwreplay_on){.level = 0};
+            return;
+        }
+    }
+}
+
+/* Locked. */
+static ULONG turn(struct slot *s, const struct etwreplay_on *as, ULONG control,
+                  const ENABLE_TRACE_PARAMETERS *p)
 {
     const EVENT_FILTER_DESCRIPTOR *d = p->FilterDescCount ? p->EnableFilterDesc : NULL;
 
@@ -230,32 +295,49 @@ static ULONG turn(struct slot *s, ULONG control, const ENABLE_TRACE_PARAMETERS *
     if (d && replay.script.filters_refused) {
         return ERROR_INVALID_PARAMETER;
     }
-    if (d) {
-        const uint16_t *filter = (const uint16_t *)(uintptr_t)d->Ptr;
-
-        MUST(d->Type == EVENT_FILTER_TYPE_EVENT_ID);
-        replay.filter_ids = filter[1];
-        MUST(d->Size == 4 + 2 * replay.filter_ids);
+    replay.filters[0] = '\0';
+    for (ULONG i = 0; d && i < p->FilterDescCount; i++) {
+        tell_filter(&d[i]);
     }
     if (control == EVENT_CONTROL_CODE_ENABLE_PROVIDER) {
         await_reader(s);
+    }
+    if (control != EVENT_CONTROL_CODE_CAPTURE_STATE) {
+        turn_on(s, &as->guid, control == EVENT_CONTROL_CODE_ENABLE_PROVIDER, as);
     }
     s->enabled += control == EVENT_CONTROL_CODE_ENABLE_PROVIDER;
     s->enabled -= control == EVENT_CONTROL_CODE_DISABLE_PROVIDER;
     return ERROR_SUCCESS;
 }
 
+static bool replay_payload(const struct source_provider *p, EVENT_FILTER_DESCRIPTOR *out)
+{
+    int n = snprintf(replay.payload, sizeof replay.payload, "%s=%s", p->field, p->value);
+
+    *out = (EVENT_FILTER_DESCRIPTOR){.Ptr = (ULONGLONG)(uintptr_t)replay.payload,
+                                     .Size = (ULONG)n,
+                                     .Type = EVENT_FILTER_TYPE_PAYLOAD};
+    return !replay.script.payload_refused;
+}
+
+static void replay_payload_free(EVENT_FILTER_DESCRIPTOR *d)
+{
+    MUST(d->Ptr == (ULONGLONG)(uintptr_t)replay.payload);
+    replay.payload[0] = '\0';
+}
+
 static ULONG WINAPI replay_enable(TRACEHANDLE h, const GUID *guid, ULONG control, UCHAR level,
                                   ULONGLONG any, ULONGLONG all, ULONG timeout,
                                   ENABLE_TRACE_PARAMETERS *p)
 {
+    const struct etwreplay_on as = {*guid, level, any, all, 0};
     ULONG code;
 
-    (void)guid, (void)level, (void)any, (void)all, (void)timeout;
+    (void)timeout;
     lock();
     code = fault(REPLAY_ENABLE);
     if (!code) {
-        code = turn(slot_of(h), control, p);
+        code = turn(slot_of(h), &as, control, p);
     }
     unlock();
     return code;
@@ -671,6 +753,8 @@ const struct etw_api *etwreplay_begin(const struct etwreplay_script *script)
         .process = replay_process,
         .close = replay_close,
         .clock = replay_clock,
+        .payload = replay_payload,
+        .payload_free = replay_payload_free,
     };
     struct os_mutex *mutex = replay.lock;
     struct os_cond *news = replay.news;
@@ -728,6 +812,31 @@ bool etwreplay_exists(const char *name)
     return snapshot_of(name).exists;
 }
 
+size_t etwreplay_turned_on(struct etwreplay_on *out, size_t max)
+{
+    static const GUID none;
+    size_t n = 0;
+
+    for (size_t i = 0; i < SLOTS * TURNED_ON_MAX && n < max; i++) {
+        const struct slot *s = &replay.slots[i / TURNED_ON_MAX];
+
+        out[n] = s->on[i % TURNED_ON_MAX];
+        out[n].logger = (USHORT)(i / TURNED_ON_MAX + 1);
+        n += s->exists && memcmp(&out[n].guid, &none, sizeof none) != 0;
+    }
+    return n;
+}
+
+TRACEHANDLE etwreplay_handle(const char *name)
+{
+    WCHAR wide[NAME_UNITS];
+    const struct slot *s;
+
+    MUST(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
+    s = find(wide);
+    return s ? (TRACEHANDLE)(s - replay.slots + 1) : 0;
+}
+
 unsigned etwreplay_calls(enum etwreplay_call call)
 {
     unsigned n;
@@ -756,6 +865,11 @@ unsigned etwreplay_enabled(const char *name)
 unsigned etwreplay_filter_ids(void)
 {
     return replay.filter_ids;
+}
+
+const char *etwreplay_filters(void)
+{
+    return replay.filters;
 }
 
 uint32_t etwreplay_interval(void)

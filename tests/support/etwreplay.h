@@ -27,6 +27,14 @@ struct etwreplay_fault {
     ULONG code;
 };
 
+/* What a session has turned on. */
+struct etwreplay_on {
+    GUID guid;
+    UCHAR level;
+    ULONGLONG any, all;
+    USHORT logger; /* the session's number */
+};
+
 struct etwreplay_script {
     const char *path; /* the recording; NULL: sessions have nothing to tell */
     /* Without one: the session's nth record with its stamps; false: no more. May be NULL. */
@@ -41,6 +49,7 @@ struct etwreplay_script {
     struct etwreplay_fault faults[REPLAY_CALLS];
     uint32_t flags_refused; /* set_info with any of these fails with 87 */
     bool filters_refused;   /* enable with a filter fails with 87 */
+    bool payload_refused;   /* tdh makes no filter by field and value */
     bool read_first;        /* what is turned on must be read: etwreplay_unread */
     bool whole_seconds;     /* start with a timer in ms fails with 87 */
     bool more_sessions;     /* the list tells some and fails with 234 */
@@ -65,11 +74,15 @@ const struct etw_api *etwreplay_begin(const struct etwreplay_script *script);
 void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel);
 
 bool etwreplay_exists(const char *name);
+TRACEHANDLE etwreplay_handle(const char *name); /* 0 if there is none */
 unsigned etwreplay_calls(enum etwreplay_call call);
-uint32_t etwreplay_flags(void);                 /* on now, of the last one told */
-uint32_t etwreplay_flags_of(const char *name);  /* of this session; 0 if there is none */
-unsigned etwreplay_enabled(const char *name);   /* providers on, in this life */
-unsigned etwreplay_filter_ids(void);            /* in the last filter of enable */
+uint32_t etwreplay_flags(void);                /* on now, of the last one told */
+uint32_t etwreplay_flags_of(const char *name); /* of this session; 0 if there is none */
+unsigned etwreplay_enabled(const char *name);  /* providers on, in this life */
+unsigned etwreplay_filter_ids(void);           /* in the last filter of enable */
+/* The filters of the last enable: "ids=1+2 pids=12 exe=a.exe payload=F=V"; "" = none. */
+const char *etwreplay_filters(void);
+size_t etwreplay_turned_on(struct etwreplay_on *out, size_t max); /* in this program */
 uint32_t etwreplay_interval(void);              /* of samples, 100 ns; 10000 at first */
 unsigned etwreplay_stacks(void);                /* kinds of events with stacks */
 unsigned etwreplay_unread(void);                /* turned on while nobody read, for seconds */

@@ -40,12 +40,37 @@ def listed(agent):
     ensure("and is not ours", not found["Process Monitor"].get("whose"), rows)
 
 
+def turned_on(agent):
+    rows = json.loads(session(agent, "providers", "--format", "json")[0])
+    check("what sessions have turned on", [(r["provider"], r["session"], r["level"], int(r["keywords_any"]), r.get("whose", "")) for r in rows],
+          [("Microsoft-Windows-DotNETRuntime", "Process Monitor", 5, 0x11, ""), (DNS, "Process Monitor", 4, 0, "")])
+    ensure("with the losses of the session", all(r["session_events_lost"] == 0 and r["processes"] == 1 for r in rows), rows)
+    for words, n in (((DNS,), 1), (("*dotnet*",), 1), (("--of", "Proc*"), 2), (("--of", "procfleet*"), 0), (("no-such",), 0)):
+        check("providers " + " ".join(words), len(json.loads(session(agent, "providers", *words, "--format", "json")[0])), n)
+
+
+def filtered(agent):
+    """Told to the system; that they are judged again is e2e_events'."""
+    agent.fleet.wait_for("the session of providers", lambda: "enable" in agent.journal())
+    session(agent, "add", CLR + ":4:0x1#1+2", "pid=12+13", "exe=w3wp.exe+x.exe")
+    ensure("the system is asked to filter", "enable ids=1+2 pids=12+13 exe=w3wp.exe;x.exe code=0" in agent.journal(), agent.journal())
+    wrong = session(agent, "add", CLR, "pid=x", expect=1)[1]
+    ensure("a wrong filter is said", "pid= takes" in wrong, wrong)
+    session(agent, "remove", CLR)
+
+
+DNS = "d1d1d1d1-0000-1111-2222-333333333333"  # that nobody has a name for
+
+
 def changed(host):
-    agent = Agent(host, "asked", {"holder": "Process Monitor"}, "--level", "L1", "--for", "10min", etw__clr="off", budget__cpu="50")
+    on = ["Process Monitor %s 5 0x11" % CLR, "Process Monitor %s 4 0" % DNS]
+    agent = Agent(host, "asked", {"holder": "Process Monitor", "on": on}, "--level", "L1", "--for", "10min", etw__clr="off", budget__cpu="50")
     agent.runs()
     fleet = host.fleet
     fleet.wait_for("the agent to trace", lambda: agent.state() and not agent.state()["polled"])
     listed(agent)
+    turned_on(agent)
+    filtered(agent)
     out, _ = session(agent, "flags")
     ensure("the state is told", out.startswith("level     L1\nsource    live") and "flags     process,thread,image" in out, out)
     ensure("network is permitted from the start", "network" in out, out)

@@ -1,6 +1,6 @@
 """make_sechost_def.py OBJDUMP SECHOST OUT: the .def file of our sechost.dll, from Wine's.
 
-Every export goes on to Wine's own file, kept as sechost_real.dll, but for the nine functions of event tracing.
+Every export goes on to Wine's own file, kept as sechost_real.dll, but for the ten functions of event tracing.
 """
 
 import re
@@ -9,7 +9,7 @@ import sys
 
 OURS = {"StartTraceW": "start", "ControlTraceW": "control", "EnableTraceEx2": "enable", "TraceSetInformation": "set_info",
         "QueryAllTracesW": "list", "OpenTraceW": "open", "ProcessTrace": "process", "CloseTrace": "close",
-        "TraceQueryInformation": "query_info"}
+        "TraceQueryInformation": "query_info", "EnumerateTraceGuidsEx": "guids"}
 
 objdump, wine, out = sys.argv[1:]
 text = subprocess.run([objdump, "-p", wine], check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -1,4 +1,4 @@
-/* Stands as sechost.dll in a Wine prefix: the nine functions of event tracing deliver a recording,
+/* Stands as sechost.dll in a Wine prefix: the ten functions of event tracing deliver a recording,
  * with faults as a script says; everything else is Wine's own, kept beside it as sechost_real.dll.
  * The script is a file of `key=value` lines, named by PROCFLEET_ETW_SCRIPT. That variable is this
  * library's: the agent knows nothing of it. Without it all functions are Wine's.
@@ -10,6 +10,7 @@
  *   at_once=1                         records come as fast as they can, all stamped with the clock
  *   journal=PATH                      what was done is written there
  *   holder=NAME                       somebody's system logger of that name runs (up to 8)
+ *   on=NAME GUID LEVEL ANY            that session has turned on a provider (up to 8)
  *   orphan=NAME                       so does one that an agent has left behind
  *   made=RATE                         no recording: so many records a second, as they are due, of
  *                                     two TraceLogging providers, to the session of providers
@@ -38,8 +39,8 @@
 static struct {
     struct etwreplay_script replay;
     char recording[PATH_BYTES], journal[PATH_BYTES];
-    char holders[HOLDERS_MAX][128], orphan[128];
-    size_t n_holders;
+    char holders[HOLDERS_MAX][128], orphan[128], on[HOLDERS_MAX][256];
+    size_t n_holders, n_on;
     unsigned speed, delay_ms;
     unsigned made, made_quiet, made_first, made_count;
     bool tables, all, at_once;
@@ -47,6 +48,7 @@ static struct {
 
 static const struct etw_api *api;
 static struct etw_api wine;
+static ULONG(WINAPI *wine_guids)(TRACE_QUERY_INFO_CLASS, void *, ULONG, void *, ULONG, ULONG *);
 static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
 
 /* ---- the journal ---- */
@@ -304,6 +306,9 @@ static void take_line(char *line)
     } else if (strcmp(line, "holder") == 0) {
         MUST(script.n_holders < HOLDERS_MAX);
         take_text(script.holders[script.n_holders++], sizeof script.holders[0], value);
+    } else if (strcmp(line, "on") == 0) {
+        MUST(script.n_on < HOLDERS_MAX);
+        take_text(script.on[script.n_on++], sizeof script.on[0], value);
     } else if (strcmp(line, "orphan") == 0) {
         take_text(script.orphan, sizeof script.orphan, value);
     } else if (strcmp(line, "return_code") == 0) {
@@ -324,6 +329,28 @@ static void read_script(const char *path)
         take_line(line);
     }
     (void)fclose(f);
+}
+
+/* "NAME GUID LEVEL ANY"; the session's name may have blanks. */
+static void turn_on(char *text)
+{
+    char *words[3];
+    uint8_t bytes[16];
+    ENABLE_TRACE_PARAMETERS none = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2};
+    TRACEHANDLE h;
+    GUID guid;
+
+    for (size_t i = 3; i-- > 0;) {
+        words[i] = strrchr(text, ' ');
+        MUST(words[i] != NULL);
+        *words[i]++ = '\0';
+    }
+    MUST(etw_provider_guid(bytes, words[0], strlen(words[0])) == ERR_OK);
+    memcpy(&guid, bytes, sizeof guid);
+    h = etwreplay_handle(text);
+    MUST(h && api->enable(h, &guid, EVENT_CONTROL_CODE_ENABLE_PROVIDER,
+                          (UCHAR)strtoul(words[1], NULL, 0), strtoull(words[2], NULL, 0), 0, 0,
+                          &none) == ERROR_SUCCESS);
 }
 
 static void begin(void)
@@ -355,6 +382,9 @@ static void begin(void)
     api = etwreplay_begin(&script.replay);
     for (size_t i = 0; i < script.n_holders; i++) {
         etwreplay_add(script.holders[i], theirs, true);
+    }
+    for (size_t i = 0; i < script.n_on; i++) {
+        turn_on(script.on[i]);
     }
     if (script.orphan[0]) {
         etwreplay_add(script.orphan, ours, true);
@@ -392,6 +422,7 @@ static void bind_wine(void)
         {"ProcessTrace", &wine.process},
         {"CloseTrace", &wine.close},
         {"TraceQueryInformation", &wine.query_info},
+        {"EnumerateTraceGuidsEx", &wine_guids},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -437,6 +468,8 @@ TRACEHANDLE WINAPI sechost_open(EVENT_TRACE_LOGFILEW *log);
 ULONG WINAPI sechost_process(TRACEHANDLE *h, ULONG n, FILETIME *from, FILETIME *to);
 ULONG WINAPI sechost_close(TRACEHANDLE h);
 ULONG WINAPI sechost_query_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n, ULONG *got);
+ULONG WINAPI sechost_guids(TRACE_QUERY_INFO_CLASS what, void *in, ULONG n, void *out, ULONG size,
+                           ULONG *got);
 
 ULONG WINAPI sechost_start(TRACEHANDLE *h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p)
 {
@@ -462,7 +495,8 @@ ULONG WINAPI sechost_enable(TRACEHANDLE h, const GUID *guid, ULONG code, UCHAR l
 {
     ULONG result = bound()->enable(h, guid, code, level, any, all, timeout, p);
 
-    note(code == EVENT_CONTROL_CODE_DISABLE_PROVIDER ? "disable" : "enable", "-", result);
+    note(code == EVENT_CONTROL_CODE_DISABLE_PROVIDER ? "disable" : "enable",
+         etwreplay_filters()[0] ? etwreplay_filters() : "-", result);
     return result;
 }
 
@@ -504,6 +538,48 @@ ULONG WINAPI sechost_close(TRACEHANDLE h)
 ULONG WINAPI sechost_query_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n, ULONG *got)
 {
     return bound()->query_info(h, info, p, n, got);
+}
+
+/* Each provider once, however many sessions have it; else of one: one process has registered it. */
+static ULONG on_guids(TRACE_QUERY_INFO_CLASS what, const GUID *of, uint8_t *out, ULONG size)
+{
+    TRACE_PROVIDER_INSTANCE_INFO process = {.Pid = 1};
+    TRACE_GUID_INFO head = {.InstanceCount = 1};
+    struct etwreplay_on on[HOLDERS_MAX];
+    size_t all = etwreplay_turned_on(on, COUNT_OF(on));
+    ULONG n = what == TraceGuidQueryList ? 0 : sizeof head + sizeof process;
+
+    for (size_t i = 0; i < all; i++) {
+        const TRACE_ENABLE_INFO info = {TRUE, on[i].level, 0,         on[i].logger,
+                                        0,    0,           on[i].any, on[i].all};
+        const void *p = what == TraceGuidQueryList ? (const void *)&on[i].guid : &info;
+        ULONG bytes = what == TraceGuidQueryList ? sizeof on[i].guid : sizeof info;
+        bool wanted = !of || memcmp(of, &on[i].guid, sizeof *of) == 0;
+
+        for (size_t k = 0; k < i && !of; k++) {
+            wanted = wanted && memcmp(&on[k].guid, &on[i].guid, sizeof *of) != 0;
+        }
+        if (wanted && n + bytes <= size) {
+            memcpy(out + n, p, bytes);
+        }
+        n += wanted ? bytes : 0;
+        process.EnableCount += wanted;
+    }
+    if (what != TraceGuidQueryList && n <= size) {
+        memcpy(out, &head, sizeof head);
+        memcpy(out + sizeof head, &process, sizeof process);
+    }
+    return n;
+}
+
+ULONG WINAPI sechost_guids(TRACE_QUERY_INFO_CLASS what, void *in, ULONG n, void *out, ULONG size,
+                           ULONG *got)
+{
+    if (bound() == &wine) {
+        return wine_guids(what, in, n, out, size, got);
+    }
+    *got = on_guids(what, in, out, size);
+    return *got <= size ? ERROR_SUCCESS : ERROR_INSUFFICIENT_BUFFER;
 }
 
 static bool tables_wanted(void)

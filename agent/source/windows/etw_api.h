@@ -4,8 +4,10 @@
 #ifndef PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_API_H
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_API_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/source/etw_provider.h"
 #include "common/base/err.h"
 #include "common/os/win32.h"
 
@@ -22,6 +24,10 @@ struct etw_api {
     TRACEHANDLE(WINAPI *open)(EVENT_TRACE_LOGFILEW *);
     ULONG(WINAPI *process)(TRACEHANDLE *, ULONG, FILETIME *, FILETIME *);
     ULONG(WINAPI *close)(TRACEHANDLE);
+    /* What the provider's filter by field and value is for enable; false: it cannot be had. NULL:
+     * never. Called only where a trace of ours could be opened, as query_info. */
+    bool (*payload)(const struct source_provider *p, EVENT_FILTER_DESCRIPTOR *out);
+    void (*payload_free)(EVENT_FILTER_DESCRIPTOR *d);
     /* One moment on both clocks, and how often the first one ticks in a second. */
     void (*clock)(int64_t *ticks, uint64_t *frequency, int64_t *utc_ns);
 };

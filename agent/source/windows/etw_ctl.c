@@ -730,59 +730,98 @@ static const char *etw_ctl_refusal_text(ULONG code)
     }
 }
 
-/* What EVENT_FILTER_EVENT_ID holds: in or out, reserved, number, numbers. */
-struct id_filter {
-    uint8_t in, reserved;
-    uint16_t n, ids[SOURCE_PROVIDER_IDS];
+/* What a provider's filters point to, while it is told of them. */
+struct etw_ctl_filters {
+    struct { /* what EVENT_FILTER_EVENT_ID holds: in or out, reserved, number, numbers */
+        uint8_t in, reserved;
+        uint16_t n, ids[SOURCE_PROVIDER_IDS];
+    } ids;
+    ULONG pids[SOURCE_PROVIDER_PIDS];
+    wchar_t exe[SOURCE_PROVIDER_EXE];
+    EVENT_FILTER_DESCRIPTOR d[4];
+    ULONG n;
+    bool payload; /* the last one, which the system made */
 };
 
-static ULONG etw_ctl_enable_once(struct etw_ctl *c, const struct source_provider *p,
-                                 ULONG etw_ctl_control, bool filter)
+static void etw_ctl_filters_put(struct etw_ctl_filters *f, ULONG type, const void *p, size_t n)
 {
-    struct id_filter ids = {.in = TRUE, .n = (uint16_t)p->n_ids};
-    wchar_t exe[SOURCE_PROVIDER_EXE];
-    EVENT_FILTER_DESCRIPTOR d[2];
-    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2,
-                                          .EnableFilterDesc = d};
+    f->d[f->n++] =
+        (EVENT_FILTER_DESCRIPTOR){.Ptr = (ULONGLONG)(uintptr_t)p, .Size = (ULONG)n, .Type = type};
+}
+
+/* False: one of them cannot be made here. */
+static bool etw_ctl_filters_make(struct etw_ctl_filters *f, const struct etw_ctl *c,
+                                 const struct source_provider *p)
+{
+    f->ids.in = TRUE;
+    f->ids.n = (uint16_t)p->n_ids;
+    memcpy(f->ids.ids, p->ids, sizeof p->ids);
+    if (p->n_ids) {
+        etw_ctl_filters_put(f, EVENT_FILTER_TYPE_EVENT_ID, &f->ids,
+                            offsetof(struct etw_ctl_filters, ids.ids) +
+                                p->n_ids * sizeof f->ids.ids[0]);
+    }
+    for (size_t i = 0; i < p->n_pids; i++) {
+        f->pids[i] = p->pids[i];
+    }
+    if (p->n_pids) {
+        etw_ctl_filters_put(f, EVENT_FILTER_TYPE_PID, f->pids, p->n_pids * sizeof f->pids[0]);
+    }
+    if (p->exe[0]) {
+        int n = MultiByteToWideChar(CP_UTF8, 0, p->exe, -1, f->exe, SOURCE_PROVIDER_EXE);
+
+        etw_ctl_filters_put(f, EVENT_FILTER_TYPE_EXECUTABLE_NAME, f->exe,
+                            (size_t)n * sizeof f->exe[0]);
+    }
+    f->payload = p->field[0] && c->api->payload && c->api->payload(p, &f->d[f->n]);
+    f->n += f->payload;
+    return !p->field[0] || f->payload;
+}
+
+static ULONG etw_ctl_enable_once(struct etw_ctl *c, const struct source_provider *p,
+                                 ULONG etw_ctl_control, struct etw_ctl_filters *filters)
+{
+    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2};
     GUID guid;
 
     memcpy(&guid, p->guid, sizeof guid);
-    if (filter && p->n_ids) {
-        memcpy(ids.ids, p->ids, p->n_ids * sizeof ids.ids[0]);
-        d[parameters.FilterDescCount++] = (EVENT_FILTER_DESCRIPTOR){
-            .Ptr = (ULONGLONG)(uintptr_t)&ids,
-            .Size = (ULONG)(offsetof(struct id_filter, ids) + p->n_ids * sizeof ids.ids[0]),
-            .Type = EVENT_FILTER_TYPE_EVENT_ID};
+    if (filters && filters->n) {
+        parameters.EnableFilterDesc = filters->d;
+        parameters.FilterDescCount = filters->n;
     }
-    if (filter && p->exe[0]) {
-        int n = MultiByteToWideChar(CP_UTF8, 0, p->exe, -1, exe, SOURCE_PROVIDER_EXE);
-
-        d[parameters.FilterDescCount++] =
-            (EVENT_FILTER_DESCRIPTOR){.Ptr = (ULONGLONG)(uintptr_t)exe,
-                                      .Size = (ULONG)((size_t)n * sizeof exe[0]),
-                                      .Type = EVENT_FILTER_TYPE_EXECUTABLE_NAME};
-    }
-    parameters.EnableFilterDesc = parameters.FilterDescCount ? d : NULL;
     return c->api->enable(c->handle, &guid, etw_ctl_control, p->level, p->any, p->all, 0,
                           &parameters);
 }
 
+/* With its filters as far as the system takes them. */
+static ULONG etw_ctl_enable_filtered(struct etw_ctl *c, const struct source_provider *p)
+{
+    struct etw_ctl_filters f = {.n = 0};
+    bool all = etw_ctl_filters_make(&f, c, p);
+    ULONG code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_ENABLE_PROVIDER, &f);
+
+    if (code == ERROR_INVALID_PARAMETER && f.n > 0) {
+        all = false;
+        code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_ENABLE_PROVIDER, NULL);
+    }
+    if (f.payload) {
+        c->api->payload_free(&f.d[f.n - 1]);
+    }
+    c->stats.filters_refused += !all;
+    return code;
+}
+
 enum err etw_ctl_enable(struct etw_ctl *c, const struct source_provider *p, struct errmsg *why)
 {
-    bool filter = p->n_ids > 0 || p->exe[0];
     char name[40];
     ULONG code;
 
     if (c->conf.attach) {
         return ERR_OK;
     }
-    code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_ENABLE_PROVIDER, filter);
-    if (code == ERROR_INVALID_PARAMETER && filter) {
-        c->stats.filters_refused++;
-        code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_ENABLE_PROVIDER, false);
-    }
+    code = etw_ctl_enable_filtered(c, p);
     if (!code && p->rundown) {
-        code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_CAPTURE_STATE, false);
+        code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_CAPTURE_STATE, NULL);
     }
     if (code) {
         c->stats.providers_refused++;
@@ -804,7 +843,7 @@ enum err etw_ctl_disable(struct etw_ctl *c, const uint8_t guid[16], struct errms
         return ERR_OK;
     }
     memcpy(p.guid, guid, sizeof p.guid);
-    code = etw_ctl_enable_once(c, &p, EVENT_CONTROL_CODE_DISABLE_PROVIDER, false);
+    code = etw_ctl_enable_once(c, &p, EVENT_CONTROL_CODE_DISABLE_PROVIDER, NULL);
     return code ? errmsg_set(why, ERR_PROVIDER,
                              "session %s: provider %s cannot be disabled (error %u): %s",
                              c->conf.name, etw_ctl_provider_text(name, sizeof name, guid),

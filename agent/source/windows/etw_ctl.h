@@ -93,8 +93,8 @@ NODISCARD enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why
 NODISCARD enum err etw_ctl_sampling(struct etw_ctl *c, uint32_t per_s, struct errmsg *why);
 void etw_ctl_sampling_end(struct etw_ctl *c); /* nothing to put back is fine */
 
-/* A provider that refuses a filter by event is enabled without one, counted. Errors: ERR_PROVIDER
- * (others are not affected) */
+/* With its filters; a provider that refuses one is enabled without any, counted. Errors:
+ * ERR_PROVIDER (others are not affected) */
 NODISCARD enum err etw_ctl_enable(struct etw_ctl *c, const struct source_provider *p,
                                   struct errmsg *why);
 NODISCARD enum err etw_ctl_disable(struct etw_ctl *c, const uint8_t guid[16], struct errmsg *why);

@@ -267,6 +267,26 @@ static void a_provider_is_a_name_or_a_guid_with_parts(void **state)
     assert_string_equal(etw_provider_name(kernel_process), "Microsoft-Windows-Kernel-Process");
 }
 
+static void a_provider_may_mean_some_processes_programs_and_values_only(void **state)
+{
+    struct source_provider p;
+
+    assert_ok(
+        etw_provider_parse(&p, "IIS: WWW Server:3#7  pid=8+9 where=a=b=c exe=W3wp.exe+x", NULL));
+    assert_true(p.level == 3 && p.n_ids == 1 && p.n_pids == 2 && p.pids[1] == 9);
+    assert_string_equal(p.exe, "W3wp.exe;x");
+    assert_string_equal(p.field, "a");
+    assert_string_equal(p.value, "b=c");
+    assert_true(etw_provider_filters(&p));
+    assert_true(etw_provider_means(&p, 7, 8, "w3WP.EXE", 8));
+    assert_true(etw_provider_means(&p, 7, 9, "", 0)); /* nobody knows what runs there */
+    assert_false(etw_provider_means(&p, 6, 8, "x", 1));
+    assert_false(etw_provider_means(&p, 7, 7, "x", 1));
+    assert_false(etw_provider_means(&p, 7, 8, "w3wp.ex", 7));
+    assert_ok(etw_provider_parse(&p, "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716 pid=0", NULL));
+    assert_true(p.n_pids == 1 && etw_provider_filters(&p));
+}
+
 static void what_is_no_provider_says_which_part(void **state)
 {
     static const struct {
@@ -289,6 +309,17 @@ static void what_is_no_provider_says_which_part(void **state)
         {"Microsoft-Windows-DXGI#65536", "event ids"},
         {"Microsoft-Windows-DXGI#1+", "event ids"},
         {"Microsoft-Windows-DXGI#1-2", "event ids"},
+        {"Microsoft-Windows-DXGI pid=", "pid="},
+        {"Microsoft-Windows-DXGI pid=1+", "pid="},
+        {"Microsoft-Windows-DXGI pid=1+2+3+4+5+6+7+8+9", "pid="},
+        {"Microsoft-Windows-DXGI pid=4294967296", "pid="},
+        {"Microsoft-Windows-DXGI pid=1 pid=2", "too much"},
+        {"Microsoft-Windows-DXGI who=1", "too much"},
+        {"Microsoft-Windows-DXGI exe=", "exe="},
+        {"Microsoft-Windows-DXGI exe=a++b", "exe="},
+        {"Microsoft-Windows-DXGI exe=c:\\a.exe", "exe="},
+        {"Microsoft-Windows-DXGI#1 where=a", "where="},
+        {"Microsoft-Windows-DXGI where=a=b", "ids"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -372,6 +403,7 @@ int main(void)
         cmocka_unit_test(dotnet_is_asked_for_what_the_level_permits),
         cmocka_unit_test(wrong_settings_name_line_and_key),
         cmocka_unit_test(a_provider_is_a_name_or_a_guid_with_parts),
+        cmocka_unit_test(a_provider_may_mean_some_processes_programs_and_values_only),
         cmocka_unit_test(what_is_no_provider_says_which_part),
         cmocka_unit_test(no_more_ids_than_the_system_takes),
         cmocka_unit_test(the_first_provider_is_kernel_process_unless_it_is_off),

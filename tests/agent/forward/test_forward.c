@@ -87,7 +87,7 @@ static const char *text_of(const struct life_event *ev)
 
 static bool passes(struct forward *f, struct record *r, struct life_event *ev)
 {
-    return forward_takes(f, &r->raw) && forward_event(f, &r->raw, ev) == ERR_OK;
+    return forward_takes(f, &r->raw) && forward_event(f, &r->raw, NULL, ev) == ERR_OK;
 }
 
 static void choices_are_names_patterns_and_guids_with_ids(void **state)
@@ -298,12 +298,69 @@ static void what_nobody_takes_what_is_hidden_and_what_is_unknown_is_counted(void
     assert_int_equal(s->filtered, 1);
     memset(nameless.guid, 9, sizeof nameless.guid);
     assert_true(forward_takes(f, &nameless));
-    assert_err(forward_event(f, &nameless, &ev), ERR_NOTFOUND);
+    assert_err(forward_event(f, &nameless, NULL, &ev), ERR_NOTFOUND);
     assert_int_equal(s->no_schema, 1);
     r.raw.payload_n = 2;
     assert_false(passes(f, &r, &ev));
     assert_int_equal(s->undecodable, 1);
     assert_int_equal(s->in, s->out + s->refused + s->filtered + s->no_schema + s->undecodable);
+    forward_destroy(f);
+}
+
+/* ... and does not take from the rate. */
+static void only_events_whose_field_has_the_value_come_out(void **state)
+{
+    static const char *const all[] = {"*"};
+    static const struct {
+        const char *field, *value;
+        bool passes;
+    } rows[] = {{"v", "42", true},     {"v", "0x2a", true}, {"v", "43", false},
+                {"v", "-42", false},   {"v", "42x", false}, {"w", "42", false},
+                {"s", "Abc", true},    {"s", "aBC", true},  {"s", "ab", false},
+                {"s", "abcd", false},  {"n", "-1", true},   {"n", "1", false},
+                {"", "anything", true}};
+    struct forward *f = make(all, 1, (struct forward_conf){.rate = 1, .burst = 1});
+    struct life_event ev;
+    struct record r;
+    unsigned out = 0;
+
+    (void)state;
+    RECORD(&r, "P", 1, "v\0\x08s\0\x02n\0\x07", "\x2a\0\0\0aBc\0\xff\xff\xff\xff");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct source_provider only = {.level = 4};
+        enum err e;
+
+        (void)snprintf(only.field, sizeof only.field, "%s", rows[i].field);
+        (void)snprintf(only.value, sizeof only.value, "%s", rows[i].value);
+        assert_true(forward_takes(f, &r.raw));
+        e = forward_event(f, &r.raw, &only, &ev);
+        assert_int_equal(!e, rows[i].passes);
+        out += !e;
+        r.raw.mono_ns += e ? 0 : 2 * CLK_S;
+    }
+    assert_int_equal(forward_stats(f)->filtered, COUNT_OF(rows) - out);
+    assert_int_equal(forward_stats(f)->rate, 0);
+    forward_destroy(f);
+}
+
+static void what_cannot_be_read_takes_nothing_from_the_rate(void **state)
+{
+    static const char *const all[] = {"*", "{09090909-0909-0909-0909-090909090909}"};
+    struct forward *f = make(all, 2, (struct forward_conf){.host_rate = 1});
+    struct raw_event nameless = {.form = RAW_MANIFEST};
+    struct life_event ev;
+    struct record r;
+
+    (void)state;
+    RECORD(&r, "P", 1, "v\0\x08", "\x01\0\0\0");
+    memset(nameless.guid, 9, sizeof nameless.guid);
+    for (int i = 0; i < 3; i++) {
+        assert_true(forward_takes(f, &nameless));
+        assert_err(forward_event(f, &nameless, NULL, &ev), ERR_NOTFOUND);
+    }
+    assert_true(passes(f, &r, &ev));
+    assert_false(passes(f, &r, &ev));
+    assert_int_equal(forward_stats(f)->rate, 1);
     forward_destroy(f);
 }
 
@@ -343,6 +400,8 @@ int main(void)
         cmocka_unit_test(the_host_has_a_rate_and_bytes_of_its_own),
         cmocka_unit_test(no_secret_leaves),
         cmocka_unit_test(what_nobody_takes_what_is_hidden_and_what_is_unknown_is_counted),
+        cmocka_unit_test(only_events_whose_field_has_the_value_come_out),
+        cmocka_unit_test(what_cannot_be_read_takes_nothing_from_the_rate),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

@@ -340,6 +340,34 @@ static void events_are_filtered_by_id_where_the_system_can(void **state)
     etw_ctl_close(c);
 }
 
+static void processes_programs_and_values_are_filters_of_the_system_too(void **state)
+{
+    static const char *const texts[] = {
+        "Microsoft-Windows-DXGI#42 pid=12+4294967295 exe=a.exe+b.exe where=Flags=3",
+        "Microsoft-Windows-DXGI exe=a.exe", "Microsoft-Windows-DXGI pid=7",
+        "Microsoft-Windows-DXGI"};
+    static const char *const filters[] = {
+        "ids=42 pids=12+4294967295 exe=a.exe;b.exe payload=Flags=3", "exe=a.exe", "pids=7", ""};
+    struct etwreplay_script script = {0};
+    struct source_provider p;
+    struct etw_ctl *c;
+
+    for (unsigned refused = 0; refused < 2; refused++) {
+        script.payload_refused = refused;
+        c = open_with(&script);
+        assert_ok(etw_ctl_start(c, NULL));
+        for (size_t i = 0; i < COUNT_OF(texts); i++) {
+            assert_ok(etw_provider_parse(&p, texts[i], NULL));
+            assert_ok(etw_ctl_enable(c, &p, NULL));
+            assert_string_equal(etwreplay_filters(),
+                                refused && i == 0 ? "ids=42 pids=12+4294967295 exe=a.exe;b.exe"
+                                                  : filters[i]);
+        }
+        assert_int_equal(stats_of(c).filters_refused, refused);
+        etw_ctl_close(c);
+    }
+}
+
 /* Opens a trace of the session, as its reader does. */
 static void open_trace(const struct etw_api *api)
 {
@@ -596,6 +624,7 @@ int main(void)
         cmocka_unit_test(flags_change_without_going_off),
         cmocka_unit_test(why_a_provider_is_refused_is_said),
         cmocka_unit_test(events_are_filtered_by_id_where_the_system_can),
+        cmocka_unit_test(processes_programs_and_values_are_filters_of_the_system_too),
         cmocka_unit_test(the_machines_sampling_is_put_back),
         cmocka_unit_test(sampling_that_cannot_be_asked_or_set_stays),
         cmocka_unit_test(stacks_go_on_and_off),
