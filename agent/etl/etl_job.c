@@ -278,6 +278,27 @@ enum err etl_job_id(const struct etl_job *job, const char *option, bool *given, 
     return ERR_OK;
 }
 
+enum err etl_job_dirs(const struct etl_job *job, const char *option, const char **dirs, size_t *n,
+                      struct errmsg *why)
+{
+    *n = opt_values(job->args, option, dirs, OPT_MANY_MAX);
+    for (size_t i = 0; i < *n; i++) {
+        enum err e = os_list_dir(dirs[i], end_listing, NULL);
+
+        if (e && e != ERR_END) {
+            return errmsg_set(why, ERR_USAGE, "--%s: %s is no directory that can be read", option,
+                              dirs[i]);
+        }
+    }
+    return ERR_OK;
+}
+
+bool etl_job_is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 ||
+           strcmp(path, "/dev/fd/1") == 0 || strcmp(path, "/proc/self/fd/1") == 0;
+}
+
 enum err etl_job_number(const struct etl_job *job, const char *option, uint64_t def, uint64_t *out,
                         struct errmsg *why)
 {

@@ -115,6 +115,14 @@ void etl_job_note(struct table *sheet, const char *file, const char *fmt, ...) P
 NODISCARD enum err etl_job_id(const struct etl_job *job, const char *option, bool *given,
                               uint32_t *out, struct errmsg *why);
 
+/* Directories that an option names, each of which is there: at most OPT_MANY_MAX in `dirs`.
+ * Errors: ERR_USAGE */
+NODISCARD enum err etl_job_dirs(const struct etl_job *job, const char *option, const char **dirs,
+                                size_t *n, struct errmsg *why);
+
+/* Whether a path means standard output: "-", or what systems call it. */
+bool etl_job_is_stdout(const char *path);
+
 /* A positive number of an option, or the default. Errors: ERR_USAGE */
 NODISCARD enum err etl_job_number(const struct etl_job *job, const char *option, uint64_t def,
                                   uint64_t *out, struct errmsg *why);

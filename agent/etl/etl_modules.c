@@ -42,6 +42,8 @@ struct etl_modules {
     struct etl_job *job;
     struct etl_walk *walk;
     struct etl_range range;
+    const char *dirs[OPT_MANY_MAX]; /* --symbols */
+    size_t n_dirs;
     struct image *all;
     struct version *versions;
     size_t n, cap, n_versions, cap_versions;
@@ -313,12 +315,10 @@ static enum err put_image(struct etl_modules *m, struct table *sheet, const char
 /* Whether one of the symbol stores has them. */
 static bool is_there(const struct etl_modules *m, const char *symbols)
 {
-    const char *dirs[OPT_MANY_MAX];
-    size_t n = opt_values(m->job->args, "symbols", dirs, OPT_MANY_MAX);
     bool found = false;
 
-    for (size_t i = 0; i < n && !found; i++) {
-        char *whole = os_path_join(dirs[i], symbols);
+    for (size_t i = 0; i < m->n_dirs && !found; i++) {
+        char *whole = os_path_join(m->dirs[i], symbols);
 
         found = whole && os_exists(whole);
         mem_free(whole);
@@ -422,6 +422,7 @@ static enum err modules_run(struct etl_job *job, struct errmsg *why)
     arena_init(&m->texts, TEXTS_MAX);
     err_ignore(os_random(&m->seed, sizeof m->seed)); /* without it only slower */
     e = etl_range_parse(&m->range, job, why);
+    e = e ? e : etl_job_dirs(job, "symbols", m->dirs, &m->n_dirs, why);
     e = e ? e : etl_job_rows(job, &list, why);
     arena_fini(&m->texts);
     map_fini(&m->by_base);

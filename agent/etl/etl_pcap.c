@@ -91,6 +91,7 @@ struct etl_pcap {
     uint64_t seed;
 
     uint64_t packets_n, different, ungrouped, dropped, bytes, cut, left_out, no_frame, no_room;
+    uint64_t flows_full;
     int64_t last_ns;
     struct buf comment;
     struct etl_fields fields;
@@ -143,6 +144,7 @@ static struct flow *flow_of(struct etl_pcap *c, uint32_t component, uint32_t edg
         return &c->flows[place - 1];
     }
     if (VEC_ROOM(&c->flows, &c->cap_flows, c->n_flows + 1, FLOWS_MAX) || map_reserve(&c->by_flow)) {
+        c->flows_full++;
         return NULL;
     }
     c->flows[c->n_flows] = (struct flow){.edge = {"", 0}};
@@ -712,6 +714,9 @@ static void put_notes(struct etl_pcap *c, struct table *sheet, const char *file,
     note_count(sheet, file, stats->damaged, "packet records are damaged");
     note_count(sheet, file, stats->unfinished, "fragments of packets without begin or end");
     note_count(sheet, file, c->no_room, "components, connections or packets had no room");
+    note_count(sheet, file, c->flows_full,
+               "times a component's direction had no room: edges may lack their names, and packets "
+               "that are not recorded are not all known");
 }
 
 /* -- the command -- */
@@ -720,7 +725,7 @@ static void pcap_reset(struct etl_pcap *c)
 {
     c->n_components = c->n_flows = c->n_interfaces = c->n_owners = 0;
     c->packets_n = c->different = c->ungrouped = c->dropped = c->bytes = c->cut = 0;
-    c->left_out = c->no_frame = c->no_room = 0;
+    c->left_out = c->no_frame = c->no_room = c->flows_full = 0;
     map_clear(&c->by_id);
     map_clear(&c->by_flow);
     map_clear(&c->by_interface);
@@ -796,10 +801,20 @@ static enum err pcap_options(struct etl_pcap *c, struct errmsg *why)
         }
         c->wanted[i] = (uint16_t)id;
     }
-    if (!e && output) {
-        e = etl_pcapng_open(&c->to, output, why);
+    if (e || !output) {
+        return e;
     }
-    return e;
+    if (etl_job_is_stdout(output)) { /* the packets go there, so rows do not */
+        if (c->job->out_terminal) {
+            return errmsg_set(
+                why, ERR_USAGE,
+                "--output: packets are no text for a terminal; give a file or a pipe");
+        }
+        c->job->out = stderr;
+        c->job->out_terminal = os_is_terminal(2);
+        return etl_pcapng_open(&c->to, NULL, why);
+    }
+    return etl_pcapng_open(&c->to, output, why);
 }
 
 static enum err pcap_run(struct etl_job *job, struct errmsg *why)
@@ -840,7 +855,10 @@ static enum err pcap_run(struct etl_job *job, struct errmsg *why)
 }
 
 static const struct opt opts[] = {
-    {"output", 'o', "FILE", "the capture (pcapng); without it packets are only counted", false},
+    {"output", 'o', "FILE",
+     "the capture (pcapng), - for standard output, rows go to standard error then; without it "
+     "packets are only counted",
+     false},
     {"drops-only", 0, NULL, "only packets that were dropped", false},
     {"component", 0, "ID", "only packets seen there; may be repeated", true},
     {"once", 0, NULL, "each packet once, where it was seen first, and where it was dropped", false},
@@ -857,7 +875,8 @@ static const struct opt_command pcap_opts = {
     .n_opts = sizeof opts / sizeof *opts,
     .examples = "  procfleet-etl pcap PktMon.etl -o packets.pcapng\n"
                 "  procfleet-etl pcap PktMon.etl --drops-only -o dropped.pcapng\n"
-                "  procfleet-etl pcap PktMon.etl --once --component 59 -o nic.pcapng\n",
+                "  procfleet-etl pcap PktMon.etl --once --component 59 -o nic.pcapng\n"
+                "  procfleet-etl pcap PktMon.etl -o - | tshark -r -\n",
 };
 
 const struct etl_command etl_pcap_command = {&pcap_opts, NULL, pcap_run};

@@ -41,7 +41,7 @@ enum err etl_pcapng_open(struct etl_pcapng **out, const char *path, struct errms
 {
     struct etl_pcapng *w;
 
-    if (!is_replaceable(path)) {
+    if (path && !is_replaceable(path)) {
         return errmsg_set(why, ERR_EXISTS, "%s is there and no packet capture: it is not replaced",
                           path);
     }
@@ -51,7 +51,7 @@ enum err etl_pcapng_open(struct etl_pcapng **out, const char *path, struct errms
     }
     buf_init(&w->block, BLOCK_MAX);
     w->buffer = mem_alloc(FILE_BUFFER);
-    w->f = w->buffer ? os_fopen(path, "wb") : NULL;
+    w->f = !w->buffer ? NULL : path ? os_fopen(path, "wb") : os_stdout_bytes();
     if (!w->f) {
         bool memory = !w->buffer;
 

@@ -135,13 +135,17 @@ static enum err put_frames(const struct etl_stack_rows *s, struct table *sheet, 
 
 /* -- by tag -- */
 
-/* Of what ends at the node: that of the innermost frame that has one. */
-static uint32_t tag_of(const struct etl_stack_tree *t, const uint32_t *tags, uint32_t node)
+/* The tag of what ends at each node, by those of its frames: a caller stands before its callees. */
+static void tags_down(const struct etl_stack_rows *s, const uint32_t *tags, uint32_t *of)
 {
-    while (node && !tags[t->nodes[node].frame]) {
-        node = t->nodes[node].parent;
+    of[0] = 0;
+    for (uint32_t i = 1; i < s->tree->n; i++) {
+        uint32_t own = tags[s->tree->nodes[i].frame], above = of[s->tree->nodes[i].parent];
+
+        of[i] = etl_stack_tags_priority(s->tags, own) >= etl_stack_tags_priority(s->tags, above)
+                    ? own
+                    : above;
     }
-    return node ? tags[t->nodes[node].frame] : 0;
 }
 
 static enum err put_tags(const struct etl_stack_rows *s, struct table *sheet, const char *file)
@@ -149,14 +153,18 @@ static enum err put_tags(const struct etl_stack_rows *s, struct table *sheet, co
     size_t names, n = etl_stack_tags_count(s->tags);
     const struct str *all = etl_stack_names_all(s->names, &names);
     uint32_t *tags = mem_array(names, sizeof *tags);
+    uint32_t *of = mem_array(s->tree->n, sizeof *of);
     struct row *rows = mem_array(n, sizeof *rows);
-    enum err e = tags && rows ? ERR_OK : ERR_NOMEM;
+    enum err e = tags && of && rows ? ERR_OK : ERR_NOMEM;
 
     for (size_t i = 0; i < names && !e; i++) {
         tags[i] = etl_stack_tags_of(s->tags, all[i]);
     }
+    if (!e) {
+        tags_down(s, tags, of);
+    }
     for (uint32_t i = 1; i < s->tree->n && !e; i++) {
-        rows[tag_of(s->tree, tags, i)].self += s->tree->nodes[i].weight;
+        rows[of[i]].self += s->tree->nodes[i].weight;
     }
     for (size_t i = 0; i < n && !e; i++) {
         rows[i].name = (uint32_t)i;
@@ -169,6 +177,7 @@ static enum err put_tags(const struct etl_stack_rows *s, struct table *sheet, co
         e = put_row(s, sheet, file, &rows[i], etl_stack_tags_name(s->tags, rows[i].name));
     }
     mem_free(tags);
+    mem_free(of);
     mem_free(rows);
     return e;
 }

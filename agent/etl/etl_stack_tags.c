@@ -4,6 +4,7 @@
 #include "agent/etl/etl_stack_tags.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/decode/schema/etw_manifest.h"
@@ -23,8 +24,13 @@ struct entry {
     uint32_t tag;
 };
 
+struct tag {
+    struct str name;
+    int32_t priority;
+};
+
 struct etl_stack_tags {
-    struct str *names;
+    struct tag *tags;
     struct entry *entries;
     size_t n, cap, n_entries, cap_entries;
     struct arena texts;
@@ -57,22 +63,37 @@ static const char *attribute(const char *const *attributes, const char *name)
     return "";
 }
 
-static void tag_begin(struct reading *r, const char *name)
+/* A number of an attribute, or what it is without. */
+static int32_t priority_of(const char *text, int32_t def)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    return end == text || *end ? def
+           : n < -INT32_MAX    ? -INT32_MAX
+           : n > INT32_MAX     ? INT32_MAX
+                               : (int32_t)n;
+}
+
+static void tag_begin(struct reading *r, const char *const *attributes)
 {
     struct etl_stack_tags *t = r->to;
+    const char *name = attribute(attributes, "Name");
     uint32_t up = r->depth ? r->open[r->depth - 1] : 0;
     char whole[NAME_BYTES], clean[NAME_BYTES];
     struct str text = {clean, 0};
 
-    if (r->depth == DEPTH_MAX || VEC_ROOM(&t->names, &t->cap, t->n + 1, ETL_STACK_TAGS_MAX)) {
+    if (r->depth == DEPTH_MAX || VEC_ROOM(&t->tags, &t->cap, t->n + 1, ETL_STACK_TAGS_MAX)) {
         r->e = r->e ? r->e : ERR_FULL;
         return;
     }
-    (void)snprintf(whole, sizeof whole, "%.*s%s%s", (int)(up ? t->names[up].n : 0),
-                   up ? t->names[up].p : "", up && name[0] ? "\\" : "", name);
+    (void)snprintf(whole, sizeof whole, "%.*s%s%s", (int)(up ? t->tags[up].name.n : 0),
+                   up ? t->tags[up].name.p : "", up && name[0] ? "\\" : "", name);
     text.n = utf8_clean(clean, sizeof clean, whole, strlen(whole));
     if (name[0]) {
-        t->names[t->n] = text_keep(r, text);
+        t->tags[t->n].name = text_keep(r, text);
+        t->tags[t->n].priority =
+            priority_of(attribute(attributes, "Priority"), up ? t->tags[up].priority : 0);
         r->open[r->depth++] = (uint32_t)t->n++;
     } else {
         r->open[r->depth++] = up; /* the root has none */
@@ -95,7 +116,7 @@ static void on_begin(void *ctx, const char *name, const char *const *attributes)
     struct etl_stack_tags *t = r->to;
 
     if (strcmp(name, "Tag") == 0 || strcmp(name, "HintTag") == 0) {
-        tag_begin(r, attribute(attributes, "Name"));
+        tag_begin(r, attributes);
     } else if (strcmp(name, "Entrypoint") == 0 && r->depth && r->open[r->depth - 1]) {
         if (VEC_ROOM(&t->entries, &t->cap_entries, t->n_entries + 1, ETL_STACK_TAGS_ENTRIES)) {
             r->e = r->e ? r->e : ERR_FULL;
@@ -131,7 +152,7 @@ static size_t on_read(void *ctx, void *p, size_t n)
 void etl_stack_tags_free(struct etl_stack_tags *t)
 {
     if (t) {
-        mem_free(t->names);
+        mem_free(t->tags);
         mem_free(t->entries);
         arena_fini(&t->texts);
         mem_free(t);
@@ -150,9 +171,9 @@ enum err etl_stack_tags_stream(struct etl_stack_tags **out,
         return ERR_NOMEM;
     }
     arena_init(&r.to->texts, TEXT_MAX);
-    e = VEC_ROOM(&r.to->names, &r.to->cap, 1, ETL_STACK_TAGS_MAX);
+    e = VEC_ROOM(&r.to->tags, &r.to->cap, 1, ETL_STACK_TAGS_MAX);
     if (!e) {
-        r.to->names[r.to->n++] = str_make("(no tag)");
+        r.to->tags[r.to->n++] = (struct tag){str_make("(no tag)"), INT32_MIN};
         e = etw_manifest_stream(&sink);
     }
     e = !e && r.to->n_entries == 0 ? ERR_CORRUPT : e;
@@ -232,5 +253,10 @@ size_t etl_stack_tags_count(const struct etl_stack_tags *t)
 
 struct str etl_stack_tags_name(const struct etl_stack_tags *t, uint32_t tag)
 {
-    return t->names[tag];
+    return t->tags[tag].name;
+}
+
+int32_t etl_stack_tags_priority(const struct etl_stack_tags *t, uint32_t tag)
+{
+    return t->tags[tag].priority;
 }

@@ -2,7 +2,9 @@
  *
  *   <Tags> <Tag Name="GC"> <Tag Name="Mark"> <Entrypoint Module="clr.dll" Method="*mark*"/> …
  *
- * The first entry that fits a frame gives its tag; a tag within a tag is called "GC\\Mark".
+ * The first entry that fits a frame gives its tag; a tag within a tag is called "GC\\Mark". Of the
+ * tags of a stack the one with the highest Priority counts (0 where none is said; a tag within a tag
+ * has that of the outer one), of equal ones the innermost frame's.
  * Bounds:  ETL_STACK_TAGS_MAX tags, ETL_STACK_TAGS_ENTRIES entries.
  * Threads: any, once read. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_STACK_TAGS_H
@@ -32,5 +34,7 @@ void etl_stack_tags_free(struct etl_stack_tags *t); /* NULL is allowed */
 uint32_t etl_stack_tags_of(const struct etl_stack_tags *t, struct str frame);
 size_t etl_stack_tags_count(const struct etl_stack_tags *t);
 struct str etl_stack_tags_name(const struct etl_stack_tags *t, uint32_t tag);
+/* Below that of every other of tag 0, which is none. */
+int32_t etl_stack_tags_priority(const struct etl_stack_tags *t, uint32_t tag);
 
 #endif

@@ -80,6 +80,8 @@ struct etl_stacks {
     uint32_t id;
     bool only_modules;
     uint64_t limit;
+    const char *dirs[OPT_MANY_MAX]; /* --symbols */
+    size_t n_dirs;
 
     struct etl_images *images;
     struct etl_methods *methods;
@@ -525,14 +527,12 @@ static bool walk_once(struct etl_stacks *s, size_t part,
 
 static enum err name_all(struct etl_stacks *s)
 {
-    const char *dirs[OPT_MANY_MAX];
-    const struct etl_stack_names_how how = {
-        .tree = &s->tree,
-        .images = s->images,
-        .methods = s->methods,
-        .dirs = dirs,
-        .n_dirs = opt_values(s->job->args, "symbols", dirs, OPT_MANY_MAX),
-        .only_modules = s->only_modules};
+    const struct etl_stack_names_how how = {.tree = &s->tree,
+                                            .images = s->images,
+                                            .methods = s->methods,
+                                            .dirs = s->dirs,
+                                            .n_dirs = s->n_dirs,
+                                            .only_modules = s->only_modules};
 
     return etl_stack_names_apply(s->names, &how);
 }
@@ -770,6 +770,7 @@ static enum err open_output(struct etl_job *job, struct errmsg *why)
 {
     const char *path = opt_value(job->args, "output");
 
+    path = path && etl_job_is_stdout(path) ? NULL : path;
     if (path && is_recording(path)) {
         return errmsg_set(why, ERR_USAGE, "--output: %s is a recording: it is not replaced", path);
     }
@@ -835,6 +836,7 @@ static enum err stacks_run(struct etl_job *job, struct errmsg *why)
     e = s->places ? etl_range_parse(&s->range, job, why) : ERR_NOMEM;
     s->range.goes_on = true; /* keys are told at the end */
     e = e ? e : parse_event(s, why);
+    e = e ? e : etl_job_dirs(job, "symbols", s->dirs, &s->n_dirs, why);
     e = e ? e : etl_job_number(job, "limit", table ? SHOWN : UINT64_MAX, &s->limit, why);
     if (!e && opt_value(job->args, "tags")) {
         e = etl_stack_tags_read(&s->tags, opt_value(job->args, "tags"), why);

@@ -358,6 +358,7 @@ static void text_clean(char text[LINE_MAX_BYTES], const char *raw)
     }
 }
 
+PRINTF_LIKE(5, 0)
 static void log_write(unsigned note, enum log_level level, const char *module, const char *event,
                       const char *fmt, va_list ap)
 {

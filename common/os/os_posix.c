@@ -447,6 +447,11 @@ void os_prefer_large_pages(void *p, size_t n)
     }
 }
 
+FILE *os_stdout_bytes(void)
+{
+    return stdout;
+}
+
 bool os_is_terminal(int fd)
 {
     return isatty(fd) == 1;

@@ -1,6 +1,8 @@
 #include "common/os/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <io.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -425,6 +427,13 @@ enum err os_open_in_browser(const char *path)
     }
     return (INT_PTR)execute(NULL, L"open", wide, NULL, NULL, SW_SHOWNORMAL) > 32 ? ERR_OK
                                                                                  : ERR_NOTFOUND;
+}
+
+FILE *os_stdout_bytes(void)
+{
+    (void)fflush(stdout);
+    (void)_setmode(_fileno(stdout), _O_BINARY);
+    return stdout;
 }
 
 bool os_is_terminal(int fd)

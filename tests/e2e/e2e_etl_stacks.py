@@ -223,6 +223,12 @@ def tags(room, path):
             <Tag Name="Mine"><Entrypoint Module="APP.EXE" Method="*"/></Tag></Tag></Tags>""")
     found = {r["frame"]: r["self"] for r in json.loads(run(path, "--tags", xml, "--format", "json"))}
     check("tags", found, {"Kernel\\Any": 8, "Mine": 4, "(no tag)": 1})
+    for first, second, want in (("-5", "0", {"Kernel\\Any": 4, "Mine": 8}), ("0", "-5", {"Kernel\\Any": 8, "Mine": 4}), ("1", "1", {"Kernel\\Any": 8, "Mine": 4})):
+        with open(xml, "w", encoding="utf-8") as f:
+            f.write("""<Tags><Tag Name="Kernel" Priority="%s"><Tag Name="Any"><Entrypoint Module="ntos*" Method="*"/></Tag></Tag>
+                <Tag Name="Mine" Priority="%s"><Entrypoint Module="app.exe" Method="*"/></Tag></Tags>""" % (first, second))
+        found = {r["frame"]: r["self"] for r in json.loads(run(path, "--tags", xml, "--format", "json"))}
+        check("the tag with the highest priority of a stack: %s, %s" % (first, second), found, {**want, "(no tag)": 1})
     with open(xml, "w", encoding="utf-8") as f:
         f.write("""<Tags><Tag Name="Dates"><Entrypoint Module="mscorlib*" Method="System.DateTime.*"/></Tag><Tag Name="Main">
             <Entrypoint Module="*" Method="Test.Program.Main"/></Tag></Tags>""")

@@ -96,23 +96,32 @@ static uint64_t place_key(const struct etl_images *m, uint32_t pid, uint64_t bas
     return (base ^ (uint64_t)pid << 44) * (m->seed | 1);
 }
 
-static struct etl_images_one *latest(struct etl_images *m, uint32_t pid, uint64_t base)
+/* The latest load there, and its key, or the one that is free for it. */
+static struct etl_images_one *latest(struct etl_images *m, uint32_t pid, uint64_t base,
+                                     uint64_t *key)
 {
-    uint64_t place = map_get(&m->by_place, place_key(m, pid, base));
+    uint64_t place;
 
-    return place ? &m->all[place - 1] : NULL;
+    for (*key = place_key(m, pid, base); (place = map_get(&m->by_place, *key)) != 0; ++*key) {
+        if (m->all[place - 1].pid == pid && m->all[place - 1].base == base) {
+            return &m->all[place - 1];
+        }
+    }
+    return NULL;
 }
 
 static void image_add(struct etl_images *m, const struct event *ev, int64_t from_ns)
 {
     const struct ev_image *i = &ev->u.image;
     uint32_t module = module_of(m, i);
+    uint64_t key;
 
     if (module == UINT32_MAX || VEC_ROOM(&m->all, &m->cap, m->n + 1, ETL_IMAGES_MAX) ||
         map_reserve(&m->by_place)) {
         m->no_room++;
         return;
     }
+    (void)latest(m, i->pid, i->base, &key);
     m->all[m->n] = (struct etl_images_one){
         .base = i->base,
         .end = i->size < UINT64_MAX - i->base ? i->base + i->size : UINT64_MAX,
@@ -121,20 +130,21 @@ static void image_add(struct etl_images *m, const struct event *ev, int64_t from
         .pid = i->pid,
         .module = module,
     };
-    (void)map_put(&m->by_place, place_key(m, i->pid, i->base), ++m->n);
+    (void)map_put(&m->by_place, key, ++m->n);
 }
 
 void etl_images_event(struct etl_images *m, const struct event *ev)
 {
     const struct ev_image *i = &ev->u.image;
     struct etl_images_one *known;
+    uint64_t key;
 
     if ((ev->kind != EV_IMAGE_LOAD && ev->kind != EV_IMAGE_UNLOAD && ev->kind != EV_IMAGE_FOUND &&
          ev->kind != EV_IMAGE_LAST) ||
         i->manifest) {
         return;
     }
-    known = latest(m, i->pid, i->base);
+    known = latest(m, i->pid, i->base, &key);
     if (known && known->to_ns != INT64_MAX) {
         known = NULL; /* that one is gone */
     }
@@ -150,7 +160,7 @@ void etl_images_event(struct etl_images *m, const struct event *ev)
     }
     if (!known) {
         image_add(m, ev, INT64_MIN);
-        known = latest(m, i->pid, i->base);
+        known = latest(m, i->pid, i->base, &key);
     }
     if (known && ev->kind == EV_IMAGE_UNLOAD) {
         known->to_ns = ev->wall_ns;
@@ -160,7 +170,8 @@ void etl_images_event(struct etl_images *m, const struct event *ev)
 void etl_images_symbols(struct etl_images *m, uint32_t pid, uint64_t base, const uint8_t guid[16],
                         uint32_t age, struct str pdb)
 {
-    struct etl_images_one *known = latest(m, pid, base);
+    uint64_t key;
+    struct etl_images_one *known = latest(m, pid, base, &key);
     struct etl_images_module *to = known ? &m->modules[known->module] : NULL;
 
     if (to && !to->has_symbols) {
