@@ -1,5 +1,7 @@
 #include "agent/account/aggregate.h"
 
+#include <string.h>
+
 #include "agent/account/irpmap.h"
 #include "agent/clr/clr.h"
 #include "common/base/mem.h"
@@ -12,6 +14,7 @@ struct aggregate {
     struct clr *clr;
     bool threads_told, images_told; /* by classic records */
     bool disk_told, file_told, net_told, registry_told;
+    bool restarted;
     bool groups_told;             /* which groups are recorded is known, */
     uint32_t groups, groups_ever; /* else which have been seen; and those that once were */
     int64_t interval_ns;          /* of CPU samples; 0 = not known yet */
@@ -324,6 +327,26 @@ bool aggregate_cpu_moves(const struct instance *p)
 void aggregate_now(struct aggregate *a, int64_t mono_ns)
 {
     sched_settle(a->sched, mono_ns);
+}
+
+static void forget_counted(struct instance *p)
+{
+    for (; p; p = p->next) {
+        p->tally = (struct counters){{0}};
+        memset(&p->count, 0, sizeof p->count);
+        instances_set_cpu_origin(p, CPU_ORIGIN_NONE);
+    }
+}
+
+void aggregate_cut(struct aggregate *a, int64_t mono_ns, bool drop)
+{
+    sched_cut(a->sched, mono_ns, !drop);
+    if (drop) {
+        a->restarted = true;
+        a->unattributed = (struct counters){{0}};
+        forget_counted(instances_first_running(a->table));
+        forget_counted(instances_first_ended(a->table));
+    }
 }
 
 static void add_run(struct instance *p)
@@ -650,7 +673,7 @@ static struct instance *on_life(struct aggregate *a, const struct event *ev)
     if (counts[ev->kind]) {
         charge(a, p, counts[ev->kind] - 1, 1);
     }
-    if (p && ev->kind == EV_PROC_STOP && ev->u.proc.totals) {
+    if (p && ev->kind == EV_PROC_STOP && ev->u.proc.totals && !a->restarted) {
         on_totals(a, p, &ev->u.proc);
     } else if (p && ev->kind >= EV_THREAD_START && ev->kind <= EV_THREAD_LAST) {
         see_thread(p, &ev->u.thread);

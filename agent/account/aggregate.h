@@ -69,6 +69,12 @@ metric_mask aggregate_growing(const struct aggregate *a);
 /* Before a tick between two tables at that moment: who has a CPU is charged until now. */
 void aggregate_now(struct aggregate *a, int64_t mono_ns);
 
+/* What is cut by time, on a CPU, waiting or ready, counts until this moment, and anew from it on.
+ * With `drop` what was counted until now is dropped, of everybody; what is counted at its end (a
+ * disk request, a pause) counts as a whole. Totals that records give of a whole life do not count
+ * then: they would say what was before. For a source without tables. */
+void aggregate_cut(struct aggregate *a, int64_t mono_ns, bool drop);
+
 /* cpu_time of p has moved since the newest table, by switches. */
 bool aggregate_cpu_moves(const struct instance *p);
 

@@ -260,6 +260,28 @@ void sched_settle(struct sched *s, int64_t now_ns)
     }
 }
 
+void sched_cut(struct sched *s, int64_t now_ns, bool count)
+{
+    for (size_t i = 0; i < s->n_cpus; i++) {
+        struct sched_cpu *cpu = &s->cpus[i];
+
+        if (count && cpu->state == CPU_RUNS) {
+            charge(s, cpu_owner(cpu), COUNTERS_RUN, span(cpu->since_ns, now_ns));
+        }
+        cpu->since_ns = now_ns;
+    }
+    for (size_t i = 0; i < s->threads->cap; i++) {
+        struct u32map_entry *e = &s->threads->at[i];
+
+        if (e->owner && living(e) && e->since_ns > s->lost_ns) {
+            if (count) {
+                close_thread(s, e, now_ns);
+            }
+            e->since_ns = now_ns;
+        }
+    }
+}
+
 static void lose_cpu(struct sched *s, struct sched_cpu *cpu, int64_t now_ns)
 {
     if (cpu->state == CPU_UNSEEN) {

@@ -52,6 +52,9 @@ struct instance *sched_ready(struct sched *s, const struct event *ev);
  * switches are not recorded any more, and who had the CPUs is forgotten. */
 void sched_settle(struct sched *s, int64_t now_ns);
 
+/* Who has a CPU, waits or stands ready does so from now on; until now it is counted, or is not. */
+void sched_cut(struct sched *s, int64_t now_ns, bool count);
+
 /* EV_LOST. */
 void sched_lost(struct sched *s, const struct event *ev);
 

@@ -25,9 +25,10 @@ _Static_assert(sizeof decode_classes / sizeof *decode_classes <= CLASS_SLOTS / 2
 
 struct class_slot {
     uint64_t guid[2];
-    const struct decode_class *k; /* NULL: free */
-    uint8_t form;                 /* k's, nearer */
-    uint8_t first[CLASS_NUMBERS]; /* of a number: its place in k->ops, and one */
+    const struct decode_class *k;  /* NULL: free */
+    uint8_t form;                  /* k's, nearer */
+    uint8_t first[CLASS_NUMBERS];  /* of a number: its place in k->ops, and one */
+    uint8_t layout[CLASS_NUMBERS]; /* the same in k->layouts, or the 255th where it is behind */
 };
 
 struct decode {
@@ -61,6 +62,11 @@ static void decode_class_put(struct decode *d, const struct decode_class *k)
     for (size_t i = k->n_ops; i-- > 0;) {
         if (k->ops[i].opcode < CLASS_NUMBERS) {
             slot->first[k->ops[i].opcode] = (uint8_t)(i + 1);
+        }
+    }
+    for (size_t i = k->n_layouts; i-- > 0;) {
+        if (k->layouts[i].opcode < CLASS_NUMBERS) {
+            slot->layout[k->layouts[i].opcode] = (uint8_t)(i < UINT8_MAX ? i + 1 : UINT8_MAX);
         }
     }
 }
@@ -153,8 +159,15 @@ static inline const struct decode_op *decode_op_find(const struct class_slot *sl
 
 static bool decode_is_known(const struct class_slot *slot, const struct raw_event *raw)
 {
-    return slot &&
-           layout_find(slot->k->layouts, slot->k->n_layouts, decode_number(raw), raw->version);
+    uint16_t number = decode_number(raw);
+    size_t from;
+
+    if (!slot) {
+        return false;
+    }
+    from = number < CLASS_NUMBERS ? slot->layout[number] : 1;
+    return from && layout_find(slot->k->layouts + from - 1, slot->k->n_layouts - from + 1, number,
+                               raw->version);
 }
 
 static bool decode_unknown_is(const struct decode_unknown *u, const struct raw_event *raw)

@@ -459,7 +459,7 @@ static void clr_notes(struct table *sheet, const char *file, const struct etl_cl
         table_note(sheet, str_make(text));
     } else if (clr_rows(f) == 0) {
         (void)snprintf(text, sizeof text, "%.200s: no events of .NET's runtime are recorded%s",
-                       file, f->by_pid ? " for this process" : "");
+                       file, f->range->by_pid || f->range->name.n ? " for this process" : "");
         table_note(sheet, str_make(text));
     }
     if (f->over_limits) {
@@ -494,24 +494,24 @@ static void clr_on_fact(void *ctx, const struct event *ev)
 
 struct clr_asked {
     enum etl_clr_list list;
-    const uint32_t *pid; /* NULL: of all */
+    struct etl_range range;
 };
 
 static enum err clr_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
 {
-    const struct clr_asked *asked = ctx;
-    const uint32_t *pid = asked->pid;
+    struct clr_asked *asked = ctx;
     enum etl_clr_list list = asked->list;
     struct etl_walk_conf conf = {.progress = true, .record = clr_on_record, .fact = clr_on_fact};
     const char *name = etl_job_part_name(job, part);
     struct etl_clr_figures *f;
     struct etl_walk *w;
-    enum err e = etl_clr_figures_create(&f, list, pid);
+    enum err e = etl_clr_figures_create(&f, list, &asked->range);
 
     if (e) {
         return e;
     }
     conf.ctx = f;
+    etl_range_limit(&asked->range, &conf);
     if (etl_job_open(job, part, &conf, &w) == ERR_OK) {
         f->walk = w;
         (void)etl_job_walk(job, w);
@@ -546,20 +546,17 @@ static enum err clr_run(struct etl_job *job, struct errmsg *why)
 {
     static const char *const yields[] = {"FILE",     "START", "LIBRARY", "PATH", "STARVED",
                                          "PROMOTED", "LOCKS", "TYPE",    NULL};
-    struct clr_asked asked = {.pid = NULL};
+    struct clr_asked asked = {.list = ETL_CLR_PROCESSES};
     struct etl_job_list rows = {
         .yields = yields, .what = "what .NET did", .part = clr_part, .ctx = &asked};
-    uint32_t pid;
-    bool by_pid;
     enum err e = clr_list(&asked.list, job, why);
 
     if (!e) {
-        e = etl_job_id(job, "pid", &by_pid, &pid, why);
+        e = etl_range_parse(&asked.range, job, why);
     }
     if (e) {
         return e;
     }
-    asked.pid = by_pid ? &pid : NULL;
     rows.columns = prints[asked.list].columns;
     rows.n = prints[asked.list].n;
     return etl_job_rows(job, &rows, why);
@@ -570,7 +567,7 @@ static const struct opt opts[] = {{"what", 0, "LIST",
                                    "threadpool, contention, runtimes, or "
                                    "events: records of .NET's providers by id and version",
                                    false},
-                                  {"pid", 'p', "PID", "only of this process", false},
+                                  ETL_RANGE_OPTS,
                                   ETL_JOB_OPT_LIMIT,
                                   ETL_JOB_OPTS};
 

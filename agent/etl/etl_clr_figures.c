@@ -30,7 +30,7 @@ static const struct {
 #define PROVIDERS (sizeof providers / sizeof *providers)
 
 enum err etl_clr_figures_create(struct etl_clr_figures **out, enum etl_clr_list list,
-                                const uint32_t *pid)
+                                struct etl_range *range)
 {
     struct etl_clr_figures *f = mem_zalloc(sizeof *f);
     enum err e;
@@ -39,8 +39,7 @@ enum err etl_clr_figures_create(struct etl_clr_figures **out, enum etl_clr_list 
         return ERR_NOMEM;
     }
     f->list = list;
-    f->by_pid = pid != NULL;
-    f->pid = pid ? *pid : 0;
+    f->range = range;
     arena_init(&f->texts, ETL_CLR_TEXTS_MAX);
     e = os_random(&f->seed, sizeof f->seed);
     if (!e) {
@@ -575,7 +574,8 @@ void etl_clr_figures_record(struct etl_clr_figures *f, const struct etl_walk_rec
         return;
     }
     provider = provider_of(r->raw);
-    if (provider == PROVIDERS || (f->by_pid && r->raw->pid != f->pid)) {
+    if (provider == PROVIDERS || !r->meant ||
+        !etl_range_process(f->range, r->raw->pid, owner_of(f, r))) {
         return;
     }
     f->records += provider == 0;

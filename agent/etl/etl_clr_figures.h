@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_ETL_ETL_CLR_FIGURES_H
 
 #include "agent/clr/clr.h"
-#include "agent/etl/etl_walk.h"
+#include "agent/etl/etl_range.h"
 #include "common/base/arena.h"
 #include "common/base/map.h"
 
@@ -93,8 +93,7 @@ struct etl_clr_group {
 struct etl_clr_figures {
     const struct etl_walk *walk; /* set by the caller before the first record */
     enum etl_clr_list list;
-    bool by_pid;
-    uint32_t pid;
+    struct etl_range *range; /* borrowed */
     struct clr *clr;
     struct arena texts;
     struct etl_clr_process *processes;
@@ -113,9 +112,9 @@ struct etl_clr_figures {
     enum err failed;      /* out of memory */
 };
 
-/* pid NULL: every process. Errors: ERR_NOMEM */
+/* Errors: ERR_NOMEM */
 NODISCARD enum err etl_clr_figures_create(struct etl_clr_figures **out, enum etl_clr_list list,
-                                          const uint32_t *pid);
+                                          struct etl_range *range);
 void etl_clr_figures_destroy(struct etl_clr_figures *f); /* NULL is allowed */
 
 void etl_clr_figures_record(struct etl_clr_figures *f, const struct etl_walk_record *r);

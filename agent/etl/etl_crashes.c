@@ -147,6 +147,7 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
     struct etl_walk *w;
     enum err e;
 
+    etl_range_limit(range, &conf);
     if (etl_job_open(job, part, &conf, &w) != ERR_OK) {
         return ERR_OK; /* the job knows */
     }
@@ -161,7 +162,8 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
         bool fault = (all[i]->info.have & INFO_EXIT_CODE) &&
                      ended_by_code(all[i]->info.exit_code, false) == ENDED_CRASH;
 
-        if ((fault || report) && etl_range_process(range, all[i]->info.id.pid, all[i])) {
+        if ((fault || report) && etl_range_process(range, all[i]->info.id.pid, all[i]) &&
+            etl_range_lived(range, w, all[i])) {
             e = put_row(sheet, file, all[i], report);
             shown++;
         }
@@ -180,10 +182,10 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
 enum err etl_crashes_run(struct etl_job *job, struct errmsg *why)
 {
     static const char *const yields[] = {"START", "REPORT", "FILE", NULL};
-    struct etl_range range = {.name = str_make(opt_value(job->args, "name"))};
+    struct etl_range range = {.by_pid = false};
     const struct etl_job_list list = {columns,         COLUMNS,      yields,
                                       "the processes", crashes_part, &range};
-    enum err e = etl_job_id(job, "pid", &range.by_pid, &range.pid, why);
+    enum err e = etl_range_parse(&range, job, why);
 
     return e ? e : etl_job_rows(job, &list, why);
 }

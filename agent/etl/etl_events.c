@@ -525,7 +525,8 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
         return;
     }
     s->read++;
-    if (!etl_range_takes(&s->pick.range, s->walk, r) || !filter_matches(&s->pick, r)) {
+    if (!etl_range_takes(&s->pick.range, s->walk, r) || !filter_matches(&s->pick, r) ||
+        (s->pick.range.name.n && !glob_match(s->pick.range.name, process_name(s, filter_pid(r))))) {
         return;
     }
     describe_name(s->walk->describe, r->raw, &is);
@@ -610,6 +611,7 @@ static const struct opt opts[] = {
      false},
     {"pid", 'p', "PID", "only of or about this process", false},
     {"tid", 't', "TID", "only of or about this thread", false},
+    {"name", 0, "GLOB", "only of processes whose image has this name", false},
     ETL_RANGE_OPT_TIMES,
     {"limit", 'n', "N", "at most so many, over all files", false},
     {"tmf", 0, "DIR", "message files (*.tmf) that give WPP messages their text", false},

@@ -148,7 +148,7 @@ static void request_end(struct etl_http *h, struct request *q)
 {
     struct url *u = q->url ? h->urls[q->url - 1] : NULL;
 
-    if (u && etl_range_process(&h->range, q->pid, NULL)) {
+    if (u && etl_range_process(&h->range, q->pid, instances_owner(h->walk->table, q->pid))) {
         h->requests++;
         u->n++;
         u->pid = q->pid != EVENT_NO_ID ? q->pid : u->pid;
@@ -163,7 +163,7 @@ static void request_end(struct etl_http *h, struct request *q)
         }
         h->unfinished += !q->sent_ns;
     }
-    if (!u && etl_range_process(&h->range, q->pid, NULL)) {
+    if (!u && etl_range_process(&h->range, q->pid, instances_owner(h->walk->table, q->pid))) {
         h->no_url += !q->no_room;
         h->no_room += q->no_room;
     }
@@ -503,6 +503,7 @@ static const struct opt opts[] = {
     {"query", 0, NULL, "with the queries of URLs: what stands behind '?', which may be private",
      false},
     {"pid", 'p', "PID", "only requests that this process answered", false},
+    {"name", 0, "GLOB", "only requests answered by processes whose image has this name", false},
     ETL_RANGE_OPT_TIMES,
     ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};

@@ -154,10 +154,28 @@ enum err etl_job_open(struct etl_job *job, size_t i, struct etl_walk_conf *conf,
     return e;
 }
 
+/* Whoever had no room in the tables of all commands; once, also where a command walks twice. */
+static void say_full(struct etl_job *job, const struct etl_walk *w)
+{
+    const struct instances_stats *s = instances_stats(w->table);
+
+    if ((s->full || s->threads_full || s->text_full) && job->full != w->conf.paths[0]) {
+        job->full = w->conf.paths[0];
+        fflush(job->out);
+        fprintf(stderr,
+                "procfleet-etl: %s: %llu processes, %llu threads and %llu texts of processes had "
+                "no room: figures of them are missing\n",
+                w->conf.paths[0], (unsigned long long)s->full, (unsigned long long)s->threads_full,
+                (unsigned long long)s->text_full);
+    }
+}
+
 bool etl_job_walk(struct etl_job *job, struct etl_walk *w)
 {
     struct errmsg why = {""};
     enum err e = etl_walk_run(w, &why);
+
+    say_full(job, w);
 
     if (e == ERR_CLOSED) {
         char text[CLK_TEXT];

@@ -22,10 +22,11 @@ struct etl_job {
     bool (*stopped)(void); /* Ctrl-C */
     FILE *out;
     bool out_terminal;
-    bool partial;    /* stopped before the end of a file */
-    enum err failed; /* of the first file that could not be read */
-    bool out_failed; /* the output takes no more */
-    int out_errno;   /* why */
+    bool partial;     /* stopped before the end of a file */
+    const char *full; /* the recording of which it was said that its processes had no room */
+    enum err failed;  /* of the first file that could not be read */
+    bool out_failed;  /* the output takes no more */
+    int out_errno;    /* why */
 };
 
 /* A command: its options, and what it does. Errors of `run`: those of its options, and of memory;

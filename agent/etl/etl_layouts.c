@@ -82,7 +82,7 @@ struct etl_layouts {
     struct jsonw json;
     struct str class, name; /* patterns; empty: all */
     struct buf text;
-    size_t shown;
+    uint64_t shown, more, limit;
 };
 
 /* -- one row -- */
@@ -208,6 +208,16 @@ static void json_end(struct etl_layouts *l)
     if (l->job->format == TABLE_AS_JSONL) {
         fputs("\n", l->job->out);
     }
+}
+
+/* Whether one more row is shown; the others are counted. */
+static bool takes_row(struct etl_layouts *l)
+{
+    bool takes = l->shown < l->limit;
+
+    l->shown += takes;
+    l->more += !takes;
+    return takes;
 }
 
 static void row_json(struct etl_layouts *l, const struct etl_layouts_row *r)
@@ -425,7 +435,9 @@ static enum err schema_row(struct etl_layouts *l, const struct schema_event *ev)
         (l->name.n && !glob_match(l->name, ev->name))) {
         return ERR_OK;
     }
-    l->shown++;
+    if (!takes_row(l)) {
+        return ERR_OK;
+    }
     buf_reset(&l->text);
     if (!l->sheet) {
         head_json(l, &head);
@@ -493,8 +505,9 @@ static enum err rows_of(struct etl_layouts *l, const struct decode_class *class,
 
         if (open && !(mine && event == row.event && fields_same(layout, row.first, v))) {
             open = false;
-            l->shown++;
-            if (l->sheet) {
+            if (!takes_row(l)) {
+                /* it is counted */
+            } else if (l->sheet) {
                 e = row_table(l, &row);
             } else {
                 row_json(l, &row);
@@ -563,8 +576,15 @@ static enum err list_table(struct etl_layouts *l)
 
     if (!e) {
         e = rows_all(l);
-        if (l->shown == 0) {
+        if (l->shown + l->more == 0) {
             table_note(l->sheet, str_make("no layout matches"));
+        }
+        if (l->more) {
+            char text[64];
+
+            (void)snprintf(text, sizeof text, "%llu further rows (--limit)",
+                           (unsigned long long)l->more);
+            table_note(l->sheet, str_make(text));
         }
         table_end(l->sheet);
     }
@@ -577,8 +597,11 @@ static enum err layouts_run(struct etl_job *job, struct errmsg *why)
     const char *class = opt_value(job->args, "provider"), *name = opt_value(job->args, "event");
     struct etl_layouts l = {
         .job = job, .class = str_make(class ? class : ""), .name = str_make(name ? name : "")};
-    enum err e;
+    enum err e = etl_job_number(job, "limit", UINT64_MAX, &l.limit, why);
 
+    if (e) {
+        return e;
+    }
     buf_init(&l.text, FIELDS_TEXT);
     e = json ? list_json(&l) : list_table(&l);
     buf_fini(&l.text);
@@ -588,6 +611,7 @@ static enum err layouts_run(struct etl_job *job, struct errmsg *why)
 static const struct opt opts[] = {
     {"provider", 0, "NAME", "only of classes and providers of this name; * and ? are patterns", 0},
     {"event", 'e', "NAME", "only of events of this name; * and ? are patterns", 0},
+    {"limit", 'n', "N", "at most so many rows", 0},
     {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", 0},
     TABLE_OPT_WIDE,
 };

@@ -38,7 +38,8 @@ struct etl_pcapng_packet {
 
 struct etl_pcapng;
 
-/* Makes the file anew; without a path they go to standard output. A file that is there is replaced only if it is a capture or empty.
+/* Makes the file anew; without a path packets go to standard output. A file that is there is
+ * replaced only if it is a capture or empty.
  * Errors: ERR_EXISTS (it is something else), ERR_IO and what the system says, ERR_NOMEM */
 NODISCARD enum err etl_pcapng_open(struct etl_pcapng **out, const char *path, struct errmsg *why);
 

@@ -7,6 +7,7 @@
 
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_crashes.h"
+#include "agent/etl/etl_range.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
@@ -340,9 +341,7 @@ void etl_processes_rows_sort(struct instance **all, size_t n, size_t by)
 #define TOP_LIMIT 20
 
 struct choice {
-    struct str name; /* glob; empty: all */
-    bool by_pid;
-    uint32_t pid;
+    struct etl_range *range;
     bool idle;
     bool sorted;
     size_t by;
@@ -355,21 +354,18 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     (void)r; /* everything is in the process table */
 }
 
-static bool choice_fits(const struct choice *c, const struct instance *p)
+static bool choice_fits(const struct choice *c, const struct etl_walk *w, const struct instance *p)
 {
     int64_t v;
 
-    if (c->name.n && !glob_match(c->name, p->info.name)) {
-        return false;
-    }
-    if (c->by_pid && p->info.id.pid != c->pid) {
+    if (!etl_range_process(c->range, p->info.id.pid, p) || !etl_range_lived(c->range, w, p)) {
         return false;
     }
     if (!c->sorted) {
         return true;
     }
-    return (p->info.id.pid != 0 || c->idle || c->by_pid) && etl_processes_value(p, c->by, &v) &&
-           v != 0;
+    return (p->info.id.pid != 0 || c->idle || c->range->by_pid) &&
+           etl_processes_value(p, c->by, &v) && v != 0;
 }
 
 /* An empty answer has a reason. */
@@ -394,7 +390,8 @@ static enum err put_part(struct etl_job *job, struct etl_processes_rows *rows,
                          const struct choice *c, const char *name, const struct etl_walk *w)
 {
     struct instance **all;
-    uint64_t shown = 0, recorded;
+    uint64_t shown = 0, more = 0, recorded;
+    char text[300];
     size_t n;
     enum err e = etl_walk_list(w, &all, &n);
 
@@ -405,11 +402,17 @@ static enum err put_part(struct etl_job *job, struct etl_processes_rows *rows,
     if (c->sorted) {
         etl_processes_rows_sort(all, n, c->by);
     }
-    for (size_t i = 0; i < n && shown < c->limit && !e && etl_job_out_ok(job); i++) {
-        if (choice_fits(c, all[i])) {
-            e = etl_processes_rows_put(rows, name, recorded, all[i]);
-            shown++;
+    for (size_t i = 0; i < n && !e && etl_job_out_ok(job); i++) {
+        if (choice_fits(c, w, all[i])) {
+            more += shown == c->limit;
+            e = shown < c->limit ? etl_processes_rows_put(rows, name, recorded, all[i]) : ERR_OK;
+            shown += shown < c->limit;
         }
+    }
+    if (more && !c->sorted) {
+        (void)snprintf(text, sizeof text, "%.200s: %llu further rows (--limit)", name,
+                       (unsigned long long)more);
+        etl_processes_rows_note(rows, text);
     }
     if (shown == 0 && c->limit > 0) {
         note_empty(rows, c, name, n, recorded);
@@ -432,6 +435,7 @@ static enum err put_all(struct etl_job *job, const struct choice *c)
     for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job); i++) {
         struct etl_walk *w;
 
+        etl_range_limit(c->range, &conf);
         if (etl_job_open(job, i, &conf, &w) == ERR_OK) {
             (void)etl_job_walk(job, w);
             e = put_part(job, rows, c, etl_job_part_name(job, i), w);
@@ -444,12 +448,13 @@ static enum err put_all(struct etl_job *job, const struct choice *c)
 
 static enum err processes_run(struct etl_job *job, struct choice *c, struct errmsg *why)
 {
-    enum err e = etl_job_id(job, "pid", &c->by_pid, &c->pid, why);
+    struct etl_range range = {.by_pid = false};
+    enum err e = etl_range_parse(&range, job, why);
 
     if (e) {
         return e;
     }
-    c->name = str_make(opt_value(job->args, "name"));
+    c->range = &range;
     e = put_all(job, c);
     return e ? errmsg_set(why, e, "cannot list the processes: %s", err_text(e)) : ERR_OK;
 }
@@ -479,15 +484,9 @@ static enum err processes_top_run(struct etl_job *job, struct errmsg *why)
     return e ? e : processes_run(job, &c, why);
 }
 
-#define OPTS_WHO                                                            \
-    {"name", 0, "GLOB", "only processes whose image has this name", false}, \
-    {                                                                       \
-        "pid", 'p', "PID", "only the processes that had this id", false     \
-    }
-
 static const struct opt list_opts[] = {
     {"crashed", 0, NULL, "only those that ended by a fault, with its name", false},
-    OPTS_WHO,
+    ETL_RANGE_OPTS,
     {"limit", 'n', "N", "at most so many of each recording", false},
     ETL_JOB_OPTS};
 
@@ -495,7 +494,7 @@ static const struct opt top_opts[] = {
     {"by", 'b', "FIGURE", "order by this figure (cpu_time)", false},
     {"limit", 'n', "N", "at most so many of each recording (20)", false},
     {"idle", 0, NULL, "with the idle process", false},
-    OPTS_WHO,
+    ETL_RANGE_OPTS,
     ETL_JOB_OPTS};
 
 static const struct opt_command processes_opts = {
@@ -530,6 +529,7 @@ static const struct opt_command processes_top_opts = {
     .sets = top_sets,
     .examples = "  procfleet-etl top trace.etl\n"
                 "  procfleet-etl top trace.etl --by disk -n 5\n"
+                "  procfleet-etl top trace.etl --since 2s --until 2500\n"
                 "  procfleet-etl top *.etl --by net --format json\n",
 };
 

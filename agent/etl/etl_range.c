@@ -114,6 +114,42 @@ bool etl_range_takes(struct etl_range *r, struct etl_walk *w, const struct etl_w
     return r->since.mark.n ? r->since.seen : moment(&r->since, rec) >= r->since.ns;
 }
 
+static bool range_part(void *ctx, struct etl_walk *w, const struct etl_walk_record *rec,
+                       int64_t *late_ns)
+{
+    struct etl_range *r = ctx;
+    bool takes = etl_range_takes(r, w, rec);
+    const struct etl_range_time *t = takes ? &r->since : &r->until;
+
+    if (t->given && !t->mark.n) {
+        *late_ns = clk_sub(moment(t, rec), t->ns);
+    } else if (t->mark.n && !takes) { /* the mark was the last one */
+        *late_ns = clk_sub(rec->raw->wall_ns, w->reached_ns);
+    }
+    return takes;
+}
+
+void etl_range_limit(struct etl_range *r, struct etl_walk_conf *conf)
+{
+    etl_range_begin(r);
+    if (r->since.given || r->until.given) {
+        conf->part = range_part;
+        conf->part_ctx = r;
+        conf->names |= r->since.mark.n || r->until.mark.n; /* those of providers */
+    }
+}
+
+bool etl_range_lived(const struct etl_range *r, const struct etl_walk *w, const struct instance *p)
+{
+    int64_t begin = p->info.have & INFO_CREATE_TIME ? p->info.create_ns : p->life.first_wall_ns;
+
+    if (!r->since.given && !r->until.given) {
+        return true;
+    }
+    return w->in_part && begin <= w->reached_ns &&
+           (!(p->info.have & INFO_EXITED) || p->info.exit_ns >= w->part_from_ns);
+}
+
 bool etl_range_process(const struct etl_range *r, uint32_t pid, const struct instance *p)
 {
     if (r->by_pid && pid != r->pid) {

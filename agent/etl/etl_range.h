@@ -47,6 +47,12 @@ void etl_range_begin(struct etl_range *r); /* before each recording */
 /* Whether the record lies between the moments; past the later one, the walk is stopped. */
 bool etl_range_takes(struct etl_range *r, struct etl_walk *w, const struct etl_walk_record *rec);
 
+/* The walk's figures are those between the moments, if any are given. Before each recording. */
+void etl_range_limit(struct etl_range *r, struct etl_walk_conf *conf);
+
+/* Whether the process lived then; without moments all did. After the walk. */
+bool etl_range_lived(const struct etl_range *r, const struct etl_walk *w, const struct instance *p);
+
 /* Whether the process is meant; `p` may be NULL. */
 bool etl_range_process(const struct etl_range *r, uint32_t pid, const struct instance *p);
 

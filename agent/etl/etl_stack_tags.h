@@ -3,8 +3,8 @@
  *   <Tags> <Tag Name="GC"> <Tag Name="Mark"> <Entrypoint Module="clr.dll" Method="*mark*"/> …
  *
  * The first entry that fits a frame gives its tag; a tag within a tag is called "GC\\Mark". Of the
- * tags of a stack the one with the highest Priority counts (0 where none is said; a tag within a tag
- * has that of the outer one), of equal ones the innermost frame's.
+ * tags of a stack the one with the highest Priority counts (0 where none is said; a tag within
+ * another has the other's), of equal ones the innermost frame's.
  * Bounds:  ETL_STACK_TAGS_MAX tags, ETL_STACK_TAGS_ENTRIES entries.
  * Threads: any, once read. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_STACK_TAGS_H

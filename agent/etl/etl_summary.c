@@ -4,6 +4,7 @@
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_figures.h"
 #include "agent/etl/etl_processes.h"
+#include "agent/etl/etl_range.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -25,6 +26,9 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
 {
     struct etl_summary *s = ctx;
 
+    if (!r->meant) {
+        return;
+    }
     etl_figures_record(s->figures, s->walk, r);
 }
 
@@ -248,12 +252,13 @@ static enum err print_json(struct jsonw *j, const struct etl_summary *s)
 static void print_span(FILE *to, const struct etl_summary *s)
 {
     const struct source_about *a = &s->walk->source->about;
+    int64_t first_ns = s->walk->in_part ? s->walk->part_from_ns : a->first_wall_ns;
     char from[CLK_TEXT], until[CLK_TEXT];
     struct buf b;
 
     buf_init(&b, 256);
-    humanize_ns(&b, clk_sub(s->walk->reached_ns, a->first_wall_ns));
-    fprintf(to, "time      %s to %s, %s\n", clk_format_utc(from, sizeof from, a->first_wall_ns, 3),
+    humanize_ns(&b, clk_sub(s->walk->reached_ns, first_ns));
+    fprintf(to, "time      %s to %s, %s\n", clk_format_utc(from, sizeof from, first_ns, 3),
             clk_format_utc(until, sizeof until, s->walk->reached_ns, 3), buf_cstr(&b));
     buf_fini(&b);
 }
@@ -421,11 +426,15 @@ static enum err summarize(struct etl_job *job, size_t part, struct jsonw *j)
     struct etl_summary s = {
         .job = job, .name = etl_job_part_name(job, part), .n_files = job->merge ? job->n_files : 1};
     struct etl_walk_conf conf = {.names = true, .progress = true, .record = on_record, .ctx = &s};
-    enum err e = etl_figures_create(&s.figures);
+    struct etl_range range = {.by_pid = false};
+    struct errmsg none;
+    enum err e = etl_range_parse(&range, job, &none); /* that it can be is known */
 
+    e = e ? e : etl_figures_create(&s.figures);
     if (e) {
         return e;
     }
+    etl_range_limit(&range, &conf);
     if (etl_job_open(job, part, &conf, &s.walk) == ERR_OK) {
         s.complete = etl_job_walk(job, s.walk);
         e = job->format == TABLE_AS_TABLE ? print_people(job->out, &s) : print_json(j, &s);
@@ -440,10 +449,13 @@ static enum err summarize(struct etl_job *job, size_t part, struct jsonw *j)
 
 static enum err summary_run(struct etl_job *job, struct errmsg *why)
 {
-    return etl_job_objects(job, "the summary", 2, summarize, why);
+    struct etl_range range;
+    enum err e = etl_range_parse(&range, job, why);
+
+    return e ? e : etl_job_objects(job, "the summary", 2, summarize, why);
 }
 
-static const struct opt opts[] = {ETL_JOB_OPTS};
+static const struct opt opts[] = {ETL_RANGE_OPT_TIMES, ETL_JOB_OPTS};
 
 static const struct opt_command summary_opts = {
     .program = ETL_JOB_PROGRAM,

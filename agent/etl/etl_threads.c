@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/etl/etl_commands.h"
+#include "agent/etl/etl_range.h"
 #include "agent/process/u32map.h"
 #include "common/base/arena.h"
 #include "common/base/clk.h"
@@ -37,6 +38,7 @@ struct etl_threads {
     struct u32map *latest; /* tid → mark: index + 1 */
     struct arena names;
     uint64_t dropped, n_samples, n_switches;
+    bool in_part;
     struct running cpus[CPUS];
 };
 
@@ -114,20 +116,20 @@ static void on_life(struct etl_threads *t, const struct event *ev)
     }
 }
 
-static void on_switch(struct etl_threads *t, const struct event *ev)
+static void on_switch(struct etl_threads *t, const struct event *ev, bool meant)
 {
     struct thread *in = thread_of(t, ev->u.cswitch.new_tid);
     struct running *cpu = ev->cpu < CPUS ? &t->cpus[ev->cpu] : NULL;
 
-    t->n_switches++;
+    t->n_switches += meant;
     if (in) {
-        in->switches++;
+        in->switches += meant;
     }
     if (!cpu) {
         t->dropped++;
         return;
     }
-    if (cpu->thread != NOBODY) {
+    if (cpu->thread != NOBODY && meant) {
         struct thread *out = &t->all[cpu->thread];
 
         assert(cpu->thread < t->n);
@@ -147,10 +149,29 @@ static void on_sample(struct etl_threads *t, const struct event *ev)
     }
 }
 
+/* Who has a CPU counts from here on, at the end of a part until then. */
+static void cut_runs(struct etl_threads *t, int64_t now_ns, bool count)
+{
+    for (size_t i = 0; i < CPUS; i++) {
+        struct running *cpu = &t->cpus[i];
+
+        if (cpu->thread != NOBODY && count && now_ns > cpu->since_ns) {
+            struct thread *th = &t->all[cpu->thread];
+
+            th->run_ns = clk_add(th->run_ns, clk_sub(now_ns, cpu->since_ns));
+        }
+        cpu->since_ns = now_ns;
+    }
+}
+
 static void on_record(void *ctx, const struct etl_walk_record *r)
 {
     struct etl_threads *t = ctx;
 
+    if (t->walk->in_part && !t->in_part) {
+        t->in_part = true;
+        cut_runs(t, t->walk->part_from_ns, false);
+    }
     if (!r->ev) {
         return;
     }
@@ -163,10 +184,12 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
         on_life(t, r->ev);
         break;
     case EV_CSWITCH:
-        on_switch(t, r->ev);
+        on_switch(t, r->ev, r->meant);
         break;
     case EV_CPU_SAMPLE:
-        on_sample(t, r->ev);
+        if (r->meant) {
+            on_sample(t, r->ev);
+        }
         break;
     default:
         break;
@@ -299,9 +322,17 @@ static void note_empty(struct table *sheet, const char *name, const struct etl_t
     table_note(sheet, str_make(text));
 }
 
+static bool thread_lived(const struct etl_threads *t, const struct thread *th)
+{
+    const struct etl_walk *w = t->walk;
+
+    return !w->conf.part || (w->in_part && (!th->started || th->start_ns <= w->reached_ns) &&
+                             (!th->stopped || th->stop_ns >= w->part_from_ns));
+}
+
 static enum err list_part(struct etl_job *job, size_t part, struct table *sheet, void *ctx)
 {
-    const uint32_t *pid = ctx; /* NULL: of all */
+    struct etl_range *range = ctx;
     struct etl_threads *t;
     struct etl_walk_conf conf = {.progress = true, .record = on_record, .fact = on_fact};
     size_t shown = 0;
@@ -311,13 +342,18 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
         return e;
     }
     conf.ctx = t;
+    etl_range_limit(range, &conf);
     if (etl_job_open(job, part, &conf, &t->walk) == ERR_OK) {
         (void)etl_job_walk(job, t->walk);
+        if (t->walk->behind_part) {
+            cut_runs(t, t->walk->part_until_ns, true);
+        }
         if (t->n) {
             qsort(t->all, t->n, sizeof *t->all, by_pid);
         }
         for (size_t i = 0; i < t->n && !e && etl_job_out_ok(job); i++) {
-            if (!pid || t->all[i].pid == *pid) {
+            if (etl_range_process(range, t->all[i].pid, t->all[i].owner) &&
+                thread_lived(t, &t->all[i])) {
                 e = thread_put(sheet, etl_job_part_name(job, part), t, &t->all[i]);
                 shown++;
             }
@@ -326,7 +362,9 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
             note_empty(sheet, etl_job_part_name(job, part), t);
         }
         if (t->dropped) {
-            table_note(sheet, str_make("some threads did not fit into the table"));
+            etl_job_note(sheet, etl_job_part_name(job, part),
+                         "%llu records of threads or their names had no room",
+                         (unsigned long long)t->dropped);
         }
         etl_walk_close(t->walk);
     }
@@ -337,17 +375,14 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
 static enum err threads_run(struct etl_job *job, struct errmsg *why)
 {
     static const char *const yields[] = {"END", "START", "SAMPLES", "FILE", NULL};
-    uint32_t pid;
-    bool by;
-    enum err e = etl_job_id(job, "pid", &by, &pid, why);
-    const struct etl_job_list list = {columns,       COLUMNS,   yields,
-                                      "the threads", list_part, by ? &pid : NULL};
+    struct etl_range range = {.by_pid = false};
+    enum err e = etl_range_parse(&range, job, why);
+    const struct etl_job_list list = {columns, COLUMNS, yields, "the threads", list_part, &range};
 
     return e ? e : etl_job_rows(job, &list, why);
 }
 
-static const struct opt opts[] = {
-    {"pid", 'p', "PID", "only of this process", false}, ETL_JOB_OPT_LIMIT, ETL_JOB_OPTS};
+static const struct opt opts[] = {ETL_RANGE_OPTS, ETL_JOB_OPT_LIMIT, ETL_JOB_OPTS};
 
 static const struct opt_command threads_opts = {
     .program = ETL_JOB_PROGRAM,

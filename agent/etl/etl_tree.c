@@ -145,7 +145,7 @@ static bool is_alive(const struct instance *p, int64_t when)
 
 /* Depth first; a node that is not shown leaves its children where they are. */
 static enum err put_tree(struct etl_tree *t, struct table *sheet, const char *file,
-                         struct node *nodes, size_t at, int64_t when)
+                         const struct etl_walk *w, struct node *nodes, size_t at, int64_t when)
 {
     size_t depth = 0, shown = 0;
     bool any = at != NONE;
@@ -154,7 +154,7 @@ static enum err put_tree(struct etl_tree *t, struct table *sheet, const char *fi
     while (at != NONE && !e && etl_job_out_ok(t->job)) {
         const struct instance *p = nodes[at].p;
 
-        if (etl_range_process(&t->range, p->info.id.pid, p) &&
+        if (etl_range_process(&t->range, p->info.id.pid, p) && etl_range_lived(&t->range, w, p) &&
             (!t->at_given || is_alive(p, when))) {
             e = put_node(t, sheet, file, &nodes[at], depth);
             shown++;
@@ -206,7 +206,7 @@ static enum err build(struct etl_tree *t, struct table *sheet, const char *file,
         qsort(nodes, n, sizeof *nodes, by_pid_begin);
     }
     link_nodes(nodes, n, &roots);
-    e = put_tree(t, sheet, file, nodes, roots, when);
+    e = put_tree(t, sheet, file, w, nodes, roots, when);
     mem_free(nodes);
     mem_free(all);
     return e;
@@ -219,6 +219,7 @@ static enum err tree_part(struct etl_job *job, size_t part, struct table *sheet,
     struct etl_walk *w;
     enum err e = ERR_OK;
 
+    etl_range_limit(&t->range, &conf);
     if (etl_job_open(job, part, &conf, &w) == ERR_OK) {
         (void)etl_job_walk(job, w);
         e = build(t, sheet, etl_job_part_name(job, part), w);
@@ -250,8 +251,7 @@ static enum err tree_run(struct etl_job *job, struct errmsg *why)
 static const struct opt opts[] = {
     {"at", 0, "MS|TIME", "only what lived at that moment: ms since the start, a span, or UTC",
      false},
-    {"pid", 'p', "PID", "only the processes that had this id", false},
-    {"name", 0, "GLOB", "only processes whose image has this name", false},
+    ETL_RANGE_OPTS,
     ETL_JOB_OPT_LIMIT,
     ETL_JOB_OPTS};
 

@@ -76,6 +76,25 @@ static void look_up(struct etl_walk *w)
 
 /* -- what the source delivers -- */
 
+/* False: it is behind the part. */
+static bool see_part(struct etl_walk *w, struct etl_walk_record *r)
+{
+    const struct raw_event *raw = r->raw;
+    int64_t late_ns = 0;
+
+    r->meant = !w->behind_part && w->conf.part(w->conf.part_ctx, w, r, &late_ns);
+    if (r->meant && !w->in_part) {
+        w->in_part = true;
+        w->part_from_ns = clk_sub(raw->wall_ns, late_ns);
+        aggregate_cut(w->aggregate, clk_sub(raw->mono_ns, late_ns), true);
+    } else if (!r->meant && w->in_part && !w->behind_part) {
+        w->behind_part = true;
+        w->part_until_ns = clk_sub(raw->wall_ns, late_ns);
+        aggregate_cut(w->aggregate, clk_sub(raw->mono_ns, late_ns), false);
+    }
+    return r->meant || !w->in_part;
+}
+
 static void on_raw(void *ctx, const struct raw_event *raw)
 {
     struct etl_walk *w = ctx;
@@ -85,6 +104,13 @@ static void on_raw(void *ctx, const struct raw_event *raw)
     if (w->describe && raw->early) { /* conf.schemas: all that carry one come early */
         describe_learn(w->describe, raw);
     }
+    r.meant = true;
+    if (!raw->early) {
+        r.since_ns = clk_sub(raw->wall_ns, w->start_ns);
+        if (w->conf.part && !see_part(w, &r)) {
+            return;
+        }
+    }
     r.decoded = decode_event(w->decode, raw, &ev);
     if (r.decoded == ERR_OK) {
         r.ev = &ev;
@@ -93,7 +119,6 @@ static void on_raw(void *ctx, const struct raw_event *raw)
     if (raw->early) {
         look_for_stop(w); /* they are few */
     } else {
-        r.since_ns = clk_sub(raw->wall_ns, w->start_ns);
         w->reached_ns = raw->wall_ns;
         w->records++;
         w->conf.record(w->conf.ctx, &r);
@@ -263,6 +288,9 @@ enum err etl_walk_run(struct etl_walk *w, struct errmsg *why)
 
     w->begun_mono_ns = os_mono_ns();
     e = w->source->ops->run(w->source);
+    if (w->conf.part && !w->in_part) { /* nothing is meant */
+        aggregate_cut(w->aggregate, 0, true);
+    }
     end_progress(w);
     if (w->interrupted) {
         return errmsg_set(why, ERR_CLOSED, "stopped before the end");

@@ -25,7 +25,10 @@ struct etl_walk_record {
     enum err decoded;         /* why not: ERR_NOTFOUND, ERR_CORRUPT */
     struct instance *charged; /* NULL: none, or unknown */
     int64_t since_ns;         /* since the first recording's start */
+    bool meant;               /* of the part that is asked about (conf.part) */
 };
+
+struct etl_walk;
 
 struct etl_walk_conf {
     const char *const *paths; /* parts of one recording of one host */
@@ -35,6 +38,13 @@ struct etl_walk_conf {
     struct etl_schemas *schemas; /* beside those of the recording; or NULL */
     bool progress;               /* on standard error, when that is a terminal */
     bool (*stopped)(void);       /* asked now and then: true ends the walk */
+    /* Whether a record, of which nothing is decoded yet, is of the part of the recording that is
+     * meant; figures are those of that part alone. What comes before it is handed over, too, with
+     * `meant` false; behind it the walk ends. Of the first record that is meant, and of the first
+     * one behind them, *late_ns is how long after the moment it came. NULL: all of it. */
+    bool (*part)(void *part_ctx, struct etl_walk *w, const struct etl_walk_record *r,
+                 int64_t *late_ns);
+    void *part_ctx;
     void (*record)(void *ctx, const struct etl_walk_record *r);
     void (*fact)(void *ctx, const struct event *ev); /* what no record says: EV_LOST; or NULL */
     void *ctx;
@@ -53,6 +63,8 @@ struct etl_walk {
     int64_t start_ns;          /* UTC of the first recording's start */
     int64_t reached_ns;        /* UTC of the last record handed over */
     uint64_t records;
+    bool in_part, behind_part;            /* a record of it has come; one behind it, too */
+    int64_t part_from_ns, part_until_ns;  /* UTC, when there are these */
     int64_t begun_mono_ns, shown_mono_ns; /* of the progress on standard error */
     bool terminal, interrupted;
 };

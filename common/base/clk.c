@@ -4,27 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int64_t clk_add(int64_t a, int64_t b)
-{
-    if (b > 0 && a > INT64_MAX - b) {
-        return INT64_MAX;
-    }
-    if (b < 0 && a < INT64_MIN - b) {
-        return INT64_MIN;
-    }
-    return a + b;
-}
-
-int64_t clk_sub(int64_t a, int64_t b)
-{
-    int64_t difference;
-
-    if (__builtin_sub_overflow(a, b, &difference)) {
-        return a < 0 ? INT64_MIN : INT64_MAX;
-    }
-    return difference;
-}
-
 int64_t clk_from_filetime(uint64_t filetime)
 {
     int64_t since_1970;

@@ -22,8 +22,19 @@ uint64_t clk_to_filetime(int64_t utc_ns);
 int64_t clk_ticks_to_ns(int64_t ticks, uint64_t frequency);
 
 /* Saturating sum and difference. */
-int64_t clk_add(int64_t a, int64_t b);
-int64_t clk_sub(int64_t a, int64_t b);
+static inline int64_t clk_add(int64_t a, int64_t b)
+{
+    int64_t sum;
+
+    return !__builtin_add_overflow(a, b, &sum) ? sum : b > 0 ? INT64_MAX : INT64_MIN;
+}
+
+static inline int64_t clk_sub(int64_t a, int64_t b)
+{
+    int64_t difference;
+
+    return !__builtin_sub_overflow(a, b, &difference) ? difference : b > 0 ? INT64_MIN : INT64_MAX;
+}
 
 /* "2026-11-21T09:39:00.123456Z" into text (at least CLK_TEXT bytes); digits = 0, 3, 6 or 9 of the
  * fraction. */

@@ -77,7 +77,7 @@ void os_lean_heap(void);
  * leaves no holes. Before it starts threads. */
 void os_steady_heap(void);
 bool os_is_terminal(int fd);  /* 0, 1 or 2 */
-FILE *os_stdout_bytes(void); /* standard output, for what is no text: nothing is translated */
+FILE *os_stdout_bytes(void);  /* standard output, for what is no text: nothing is translated */
 bool os_output_is_pipe(void); /* standard output; writing fails only when its reader is gone */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 bool os_terminal_vt(void); /* standard output is a terminal that takes VT sequences; makes it take

@@ -15,6 +15,7 @@
 #include <windows.h>
 
 #include <bcrypt.h>
+#include <io.h>
 #include <ntsecapi.h>
 #include <psapi.h>
 #include <sddl.h>

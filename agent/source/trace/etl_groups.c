@@ -5,82 +5,131 @@
 
 #define CLASSIC_EVENT 0x100 /* EVENT_HEADER.Flags */
 
-/* Classes whose records are told apart by their opcode: those of a group lie in one range. A class
- * stands here by the byte that kernel records have for it and by its GUID, which others have. */
-static const struct {
-    uint8_t guid[16];
-    uint8_t byte, first, last;
-    uint32_t group;
-} kernel[] = {
-    {ETW_CLASS_THREAD, 0x05, 36, 36, EVENT_GROUP_SWITCH},
-    {ETW_CLASS_THREAD, 0x05, 50, 50, EVENT_GROUP_READY},
-    {ETW_CLASS_THREAD, 0x05, 1, 1, EVENT_GROUP_THREAD},
-    {ETW_CLASS_PERF_INFO, 0x0f, 66, 69, EVENT_GROUP_INTERRUPT},
-    {ETW_CLASS_PERF_INFO, 0x0f, 50, 50, EVENT_GROUP_INTERRUPT},
-    {ETW_CLASS_PERF_INFO, 0x0f, 51, 51, EVENT_GROUP_SYSCALL},
-    {ETW_CLASS_PERF_INFO, 0x0f, 46, 46, EVENT_GROUP_SAMPLE},
-    {ETW_CLASS_PAGE_FAULT, 0x02, 32, 32, EVENT_GROUP_FAULT},
-    {ETW_CLASS_PAGE_FAULT, 0x02, 98, 99, EVENT_GROUP_VIRTUAL},
-    {ETW_CLASS_DISK_IO, 0x01, 10, 11, EVENT_GROUP_DISK},
-    {ETW_CLASS_DISK_IO, 0x01, 14, 14, EVENT_GROUP_DISK},
-    {ETW_CLASS_FILE_IO, 0x04, 64, 77, EVENT_GROUP_FILE},
-    {ETW_CLASS_TCP_IP, 0x06, 0, 255, EVENT_GROUP_NET},
-    {ETW_CLASS_UDP_IP, 0x08, 0, 255, EVENT_GROUP_NET},
-    {ETW_CLASS_REGISTRY, 0x09, 10, 29, EVENT_GROUP_REGISTRY},
-    {ETW_CLASS_IMAGE, 0x14, 10, 10, EVENT_GROUP_IMAGE},
-    {ETW_CLASS_IMAGE, 0x03, 10, 10, EVENT_GROUP_IMAGE}, /* loads bear the byte of processes */
+/* Group bytes of kernel records. */
+enum {
+    BYTE_DISK_IO = 0x01,
+    BYTE_PAGE_FAULT = 0x02,
+    BYTE_PROCESS = 0x03,
+    BYTE_FILE_IO = 0x04,
+    BYTE_THREAD = 0x05,
+    BYTE_TCP_IP = 0x06,
+    BYTE_UDP_IP = 0x08,
+    BYTE_REGISTRY = 0x09,
+    BYTE_PERF_INFO = 0x0f,
+    BYTE_IMAGE = 0x14,
 };
 
-/* The same of manifest events, by id. */
-static const struct {
-    uint8_t guid[16];
-    uint16_t first, last;
-    uint32_t group;
-} manifest[] = {
-    {ETW_PROVIDER_KERNEL_PROCESS, 3, 3, EVENT_GROUP_THREAD},
-    {ETW_PROVIDER_KERNEL_PROCESS, 5, 5, EVENT_GROUP_IMAGE},
-    {ETW_PROVIDER_KERNEL_NETWORK, 10, 59, EVENT_GROUP_NET},
-    {ETW_PROVIDER_KERNEL_FILE, 12, 34, EVENT_GROUP_FILE},
-    {ETW_PROVIDER_KERNEL_REGISTRY, 1, 15, EVENT_GROUP_REGISTRY},
-    /* Not Kernel-Disk: its requests are nobody's. */
-    {ETW_PROVIDER_CLR, 1, 9, EVENT_GROUP_CLR_GC},
-    {ETW_PROVIDER_CLR, 10, 10, EVENT_GROUP_CLR_ALLOC},
-    {ETW_PROVIDER_CLR, 55, 55, EVENT_GROUP_CLR_GC},
-    {ETW_PROVIDER_CLR, 80, 81, EVENT_GROUP_CLR_GC},
-    {ETW_PROVIDER_CLR, 91, 91, EVENT_GROUP_CLR_GC},
-    {ETW_PROVIDER_CLR, 145, 145, EVENT_GROUP_CLR_JIT},
-};
+static uint32_t of_perf_info(uint8_t opcode)
+{
+    switch (opcode) {
+    case 46:
+        return EVENT_GROUP_SAMPLE;
+    case 50:
+    case 66:
+    case 67:
+    case 68:
+    case 69:
+        return EVENT_GROUP_INTERRUPT;
+    case 51:
+        return EVENT_GROUP_SYSCALL;
+    default:
+        return 0;
+    }
+}
 
+static uint32_t when(bool is, uint32_t group)
+{
+    return is ? group : 0;
+}
+
+/* Of each record of a pass over the whole file: jumps, not a search. */
 static uint32_t of_hook(uint8_t byte, uint8_t opcode)
 {
-    for (size_t i = 0; i < sizeof kernel / sizeof *kernel; i++) {
-        if (kernel[i].byte == byte && opcode >= kernel[i].first && opcode <= kernel[i].last) {
-            return kernel[i].group;
-        }
+    switch (byte) {
+    case BYTE_THREAD:
+        return when(opcode == 36, EVENT_GROUP_SWITCH) | when(opcode == 50, EVENT_GROUP_READY) |
+               when(opcode == 1, EVENT_GROUP_THREAD);
+    case BYTE_PERF_INFO:
+        return of_perf_info(opcode);
+    case BYTE_PAGE_FAULT:
+        return when(opcode == 32, EVENT_GROUP_FAULT) |
+               when(opcode == 98 || opcode == 99, EVENT_GROUP_VIRTUAL);
+    case BYTE_DISK_IO:
+        return when(opcode == 10 || opcode == 11 || opcode == 14, EVENT_GROUP_DISK);
+    case BYTE_FILE_IO:
+        return when(opcode >= 64 && opcode <= 77, EVENT_GROUP_FILE);
+    case BYTE_TCP_IP:
+    case BYTE_UDP_IP:
+        return EVENT_GROUP_NET;
+    case BYTE_REGISTRY:
+        return when(opcode >= 10 && opcode <= 29, EVENT_GROUP_REGISTRY);
+    case BYTE_IMAGE:
+    case BYTE_PROCESS: /* loads bear the byte of processes */
+        return when(opcode == 10, EVENT_GROUP_IMAGE);
+    default:
+        return 0;
     }
-    return 0;
 }
 
+/* The same classes by their GUID, which records of user sessions have; the byte is that above. */
 static uint32_t of_class(const uint8_t *guid, uint8_t opcode)
 {
-    for (size_t i = 0; i < sizeof kernel / sizeof *kernel; i++) {
-        if (opcode >= kernel[i].first && opcode <= kernel[i].last &&
-            memcmp(kernel[i].guid, guid, sizeof kernel[i].guid) == 0) {
-            return kernel[i].group;
+    static const struct {
+        uint8_t guid[16], byte;
+    } classes[] = {
+        {ETW_CLASS_THREAD, BYTE_THREAD},         {ETW_CLASS_PERF_INFO, BYTE_PERF_INFO},
+        {ETW_CLASS_PAGE_FAULT, BYTE_PAGE_FAULT}, {ETW_CLASS_DISK_IO, BYTE_DISK_IO},
+        {ETW_CLASS_FILE_IO, BYTE_FILE_IO},       {ETW_CLASS_TCP_IP, BYTE_TCP_IP},
+        {ETW_CLASS_UDP_IP, BYTE_UDP_IP},         {ETW_CLASS_REGISTRY, BYTE_REGISTRY},
+        {ETW_CLASS_IMAGE, BYTE_IMAGE},
+    };
+
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        if (memcmp(classes[i].guid, guid, 16) == 0) {
+            return of_hook(classes[i].byte, opcode);
         }
     }
     return 0;
 }
 
+static uint32_t of_clr(uint16_t id)
+{
+    switch (id) {
+    case 10:
+        return EVENT_GROUP_CLR_ALLOC;
+    case 55:
+    case 80:
+    case 81:
+    case 91:
+        return EVENT_GROUP_CLR_GC;
+    case 145:
+        return EVENT_GROUP_CLR_JIT;
+    default:
+        return when(id >= 1 && id <= 9, EVENT_GROUP_CLR_GC);
+    }
+}
+
+/* Of events with a manifest, by id. Not Kernel-Disk: its requests are nobody's. */
 static uint32_t of_provider(const uint8_t *guid, uint16_t id)
 {
-    for (size_t i = 0; i < sizeof manifest / sizeof *manifest; i++) {
-        if (id >= manifest[i].first && id <= manifest[i].last &&
-            memcmp(manifest[i].guid, guid, sizeof manifest[i].guid) == 0) {
-            return manifest[i].group;
-        }
+    static const uint8_t process[16] = ETW_PROVIDER_KERNEL_PROCESS,
+                         network[16] = ETW_PROVIDER_KERNEL_NETWORK,
+                         file[16] = ETW_PROVIDER_KERNEL_FILE, clr[16] = ETW_PROVIDER_CLR,
+                         registry[16] = ETW_PROVIDER_KERNEL_REGISTRY;
+
+    if (memcmp(guid, clr, 16) == 0) {
+        return of_clr(id);
     }
-    return 0;
+    if (memcmp(guid, network, 16) == 0) {
+        return when(id >= 10 && id <= 59, EVENT_GROUP_NET);
+    }
+    if (memcmp(guid, file, 16) == 0) {
+        return when(id >= 12 && id <= 34, EVENT_GROUP_FILE);
+    }
+    if (memcmp(guid, process, 16) == 0) {
+        return when(id == 3, EVENT_GROUP_THREAD) | when(id == 5, EVENT_GROUP_IMAGE);
+    }
+    return when(memcmp(guid, registry, 16) == 0 && id >= 1 && id <= 15, EVENT_GROUP_REGISTRY);
 }
 
 uint32_t etl_groups_of(const struct etl_peek *k, const uint8_t *p)

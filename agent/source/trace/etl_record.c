@@ -126,21 +126,6 @@ enum err etl_record_peek_other(struct etl_peek *out, const uint8_t *p, size_t n)
     return ERR_CORRUPT;
 }
 
-uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p)
-{
-    switch (k->type) {
-    case ETL_SYSTEM32:
-    case ETL_SYSTEM64:
-    case ETL_COMPACT32:
-    case ETL_COMPACT64:
-    case ETL_PERFINFO32:
-    case ETL_PERFINFO64:
-        return cur_at16le(p + 6);
-    default:
-        return UINT32_MAX;
-    }
-}
-
 #define GROUP_PROCESS  0x03
 #define GROUP_THREAD   0x05
 #define GROUP_PERFINFO 0x0f

@@ -76,11 +76,23 @@ NODISCARD static inline enum err etl_record_peek(struct etl_peek *out, const uin
 }
 
 /* Group byte << 8 | opcode of a SYSTEM, COMPACT or PERFINFO record; UINT32_MAX of all others. */
-uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p);
+static inline uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p)
+{
+    static const uint32_t types = 1u << ETL_SYSTEM32 | 1u << ETL_SYSTEM64 | 1u << ETL_COMPACT32 |
+                                  1u << ETL_COMPACT64 | 1u << ETL_PERFINFO32 | 1u << ETL_PERFINFO64;
+
+    return types >> k->type & 1 ? cur_at16le(p + 6) : UINT32_MAX;
+}
 
 /* Whether the record tells who lives: lifecycle and rundown of processes and threads; and the
  * sampling interval. */
 bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p);
+
+/* False: it does not, which most events of providers show at once. */
+static inline bool etl_record_may_tell_life(const struct etl_peek *k, const uint8_t *p)
+{
+    return (k->type != ETL_EVENT64 && k->type != ETL_EVENT32) || cur_at16le(p + 0x28) <= 15;
+}
 
 /* Whether the record holds schemas of other records: an EventSource manifest, or event metadata
  * that a relogger has added. */

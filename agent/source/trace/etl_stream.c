@@ -150,13 +150,18 @@ static enum err load(struct etl_stream *s, struct etl_slot *slot, struct etl_mem
     return e;
 }
 
+#define HOOK_STACK 0x18 /* group byte of the kernel's stacks */
+
 static bool wanted(struct etl_stream *s)
 {
     if (s->want == ETL_WANT_ALL) {
         return true;
     }
+    if (etl_record_hook(&s->peek, s->p) >> 8 == HOOK_STACK) {
+        return false; /* the most frequent ones where there are any; they tell neither */
+    }
     s->groups |= etl_groups_of(&s->peek, s->p);
-    return etl_record_tells_life(&s->peek, s->p) ||
+    return (etl_record_may_tell_life(&s->peek, s->p) && etl_record_tells_life(&s->peek, s->p)) ||
            (s->want == ETL_WANT_SCHEMAS && etl_record_tells_schema(&s->peek, s->p));
 }
 
