@@ -136,9 +136,10 @@ static const struct facts *tell_known(void *ctx, const struct uuid *host, const 
     return facts_now(lab_service_facts(((struct collector *)ctx)->lab), host, name, a);
 }
 
-static struct str tell_class(void *ctx, const struct facts *f, struct arena *a)
+static struct str tell_class(void *ctx, const struct facts *f, const char *const *keys,
+                             struct arena *a)
 {
-    return facts_class(lab_service_facts(((struct collector *)ctx)->lab), f, a);
+    return facts_class(lab_service_facts(((struct collector *)ctx)->lab), f, keys, a);
 }
 
 /* Without those that are forgotten; 0 for want of memory. */

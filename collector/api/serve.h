@@ -24,8 +24,9 @@ struct serve_conf {
                     struct errmsg *why);
     const struct facts *(*facts)(void *ctx, const struct uuid *host, const char *name,
                                  struct arena *a); /* as in query_env.h; may be NULL */
-    struct str (*host_class)(void *ctx, const struct facts *f, struct arena *a); /* likewise */
-    void *ctx;                                                                   /* of all */
+    struct str (*host_class)(void *ctx, const struct facts *f, const char *const *keys,
+                             struct arena *a); /* likewise */
+    void *ctx;                                 /* of all */
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (no random number) */

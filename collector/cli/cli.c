@@ -8,6 +8,7 @@
 #include "collector/cli/times.h"
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
+#include "common/lab/host_class.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/text/style.h"
@@ -360,6 +361,20 @@ static enum err read_labels(const struct cli *c, struct wire_query *q, struct er
     return ERR_OK;
 }
 
+static enum err read_class(const struct cli *c, struct wire_query *q, struct errmsg *why)
+{
+    const char *list = opt_value(c->args, "class"), *keys[HOST_CLASS_KEYS + 1];
+    struct errmsg wrong = {""};
+
+    if (list && host_class_parse(keys, list, &wrong) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE, "--class: %s", wrong.text);
+    }
+    for (; list && keys[q->n_class]; q->n_class++) {
+        q->class_keys[q->n_class] = str_make(keys[q->n_class]);
+    }
+    return ERR_OK;
+}
+
 enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                    struct errmsg *why)
 {
@@ -372,6 +387,7 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
     q->name = str_make(opt_value(c->args, "name"));
     q->events.where = str_make(opt_value(c->args, "where"));
     e = read_labels(c, q, why);
+    e = e ? e : read_class(c, q, why);
     if (!e && q->events.where.n > WIRE_WHERE_MAX) {
         e = errmsg_set(why, ERR_USAGE, "--where: at most %u bytes", WIRE_WHERE_MAX);
     }

@@ -25,6 +25,7 @@ static const struct opt opts[] = {
     CLI_OPT_HOST,
     CLI_OPT_LABEL,
     CLI_OPT_WHERE,
+    CLI_OPT_CLASS,
     {"all", 'a', NULL, "also those that are forgotten", false},
     CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
@@ -342,12 +343,9 @@ static const struct table_column group_columns[GROUP_COLUMNS] = {
 
 static size_t column_find(const char *word)
 {
-    static const char *const short_names[][2] = {
-        {"cpu", "cpu_model"}, {"cores", "cpu_cores"}, {"memory", "memory_bytes"}};
+    const char *key = host_class_key(str_make(word));
 
-    for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++) {
-        word = strcmp(word, short_names[i][0]) == 0 ? short_names[i][1] : word;
-    }
+    word = key ? key : word;
     for (size_t i = 0; i < N_COLUMNS + N_WIDE; i++) {
         const struct table_column *c = i < N_COLUMNS ? &columns[i] : &wide_columns[i - N_COLUMNS];
 

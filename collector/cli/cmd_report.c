@@ -52,7 +52,8 @@ static int report_put(struct lab *x, struct cli *c)
                        .compare = x->answer,
                        .names = x->b.text,
                        .against = x->a.text,
-                       .made_by = "procfleet " PROCFLEET_VERSION};
+                       .made_by = "procfleet " PROCFLEET_VERSION,
+                       .class_keys = x->ask.class_keys};
     struct buf out, command;
     int code = CLI_OK;
     enum err e;

@@ -283,11 +283,33 @@ static enum err fetch_side(struct fetch *f, struct lab_side *side)
     return e;
 }
 
+/* What hosts of one class share at this collector; one of before does not say. */
+static enum err fetch_class(struct fetch *f)
+{
+    const struct wire_runs_ask ask = {.limit = 1};
+    struct wire_runs *list;
+    size_t n = 0;
+    enum err e = f->x->class_keys[0]
+                     ? ERR_END
+                     : fetch_call(f, RPC_QUERY_RUNS, WIRE_RUN_ASK, &ask, WIRE_RUN_LIST, &list);
+
+    if (e) {
+        return e == ERR_END ? ERR_OK : e;
+    }
+    for (size_t i = 0; i < list->n_class && n < HOST_CLASS_KEYS; i++) {
+        f->x->class_keys[n] = host_class_key(list->class_keys[i]);
+        n += f->x->class_keys[n] != NULL;
+    }
+    wire_run_free(list);
+    return ERR_OK;
+}
+
 static enum err fetch_all(struct fetch *f)
 {
     struct lab *x = f->x;
-    enum err e = fetch_side(f, &x->a);
+    enum err e = fetch_class(f);
 
+    e = e ? e : fetch_side(f, &x->a);
     e = e ? e : fetch_side(f, &x->b);
     for (size_t i = 0; i < x->a.n_patterns && !e; i++) {
         struct str name = {x->a.patterns[i], strcspn(x->a.patterns[i], "@")};
@@ -367,17 +389,23 @@ static void ask_fill(struct lab *x, const struct cli *c)
     x->ask.overlap = opt_flag(c->args, "overlap");
     x->ask.assume_stable = opt_flag(c->args, "assume-stable");
     x->ask.failed = opt_flag(c->args, "all");
+    x->ask.class_keys = x->class_keys[0] ? x->class_keys : NULL;
     x->print = (struct compare_print){.a = x->a.text, .b = x->b.text};
 }
 
 enum err lab_open(struct lab *x, struct cli *c, int64_t wait_ns, unsigned sections, int *code)
 {
+    const char *class = opt_value(c->args, "class");
     int64_t end_ns = os_mono_ns() + wait_ns;
     struct errmsg why = {""};
     enum err e;
 
     side_text(&x->a);
     side_text(&x->b);
+    if (class && host_class_parse(x->class_keys, class, &why) != ERR_OK) {
+        *code = cli_fail(c, CLI_USAGE, "--class: %s", why.text);
+        return ERR_CLOSED;
+    }
     for (;;) {
         e = sides_find(x, c, sections, code, &why);
         if (e == ERR_CLOSED) {

@@ -6,12 +6,14 @@
 #include "collector/cli/cli.h"
 #include "common/lab/compare.h"
 #include "common/lab/compare_print.h"
+#include "common/lab/host_class.h"
 #include "common/lab/run_set.h"
 
 #define LAB_PATTERNS_MAX 64u
 
 #define CLI_OPTS_LAB                                                                               \
     {"runs", 0, "DIR", "run files (*.pfr) of this directory instead of a collector's", 0},         \
+        CLI_OPT_CLASS,                                                                             \
         {"pair", 0, "host|class",                                                                  \
          "runs on single hosts: compared on the same host, or on one of its class (host)", 0},     \
         {"replicate", 0, "run|host", "what is repeated: runs, or the hosts of few runs (run)", 0}, \
@@ -34,6 +36,7 @@ struct lab_side {
 struct lab {
     struct run_set *set;
     struct lab_side a, b;
+    const char *class_keys[HOST_CLASS_KEYS + 1]; /* none: host_class_default */
     const struct run_file **history;
     size_t n_history;
     struct compare_ask ask;

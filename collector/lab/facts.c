@@ -322,22 +322,6 @@ enum err facts_flush(struct facts_book *b)
 
 /* -- opening -- */
 
-static bool is_fact(const char *key)
-{
-    static const char *const names[] = {
-#define NAME(name) #name,
-        INVENTORY_TEXTS(NAME) INVENTORY_NUMBERS(NAME)
-#undef NAME
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcmp(names[i], key) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 enum err facts_open(struct facts_book **out, const struct facts_conf *conf)
 {
     struct facts_book *b = mem_zalloc(sizeof *b);
@@ -346,8 +330,8 @@ enum err facts_open(struct facts_book **out, const struct facts_conf *conf)
     if (!e) {
         b->conf = *conf;
         for (size_t i = 0; i < conf->n_class_keys && i < HOST_CLASS_KEYS; i++) {
-            b->keys[i] = conf->class_keys[i];
-            e = is_fact(b->keys[i]) ? e : ERR_INVALID;
+            b->keys[i] = host_class_key(str_make(conf->class_keys[i]));
+            e = b->keys[i] ? e : ERR_INVALID;
         }
         for (size_t i = 0; !conf->n_class_keys && host_class_default[i]; i++) {
             b->keys[i] = host_class_default[i];
@@ -488,20 +472,33 @@ enum err facts_pairs(const struct facts *f, struct arena *a, struct run_host *ou
     return e;
 }
 
-struct str facts_class_pairs(const struct facts_book *b, const struct run_pair *facts, size_t n,
-                             struct arena *a)
+static struct str class_words(const char *const *keys, const struct run_pair *facts, size_t n,
+                              struct arena *a)
 {
     char text[HOST_CLASS_TEXT];
     const char *copy;
 
-    (void)host_class_text(text, facts, n, b->keys);
+    (void)host_class_text(text, facts, n, keys);
     copy = arena_dup(a, text, strlen(text));
     return copy ? (struct str){copy, strlen(text)} : str_make(NULL);
 }
 
-struct str facts_class(const struct facts_book *b, const struct facts *f, struct arena *a)
+struct str facts_class_pairs(const struct facts_book *b, const struct run_pair *facts, size_t n,
+                             struct arena *a)
+{
+    return class_words(b->keys, facts, n, a);
+}
+
+struct str facts_class(const struct facts_book *b, const struct facts *f, const char *const *keys,
+                       struct arena *a)
 {
     struct run_host h = {.n_facts = 0};
 
-    return facts_pairs(f, a, &h) ? str_make(NULL) : facts_class_pairs(b, h.facts, h.n_facts, a);
+    return facts_pairs(f, a, &h) ? str_make(NULL)
+                                 : class_words(keys ? keys : b->keys, h.facts, h.n_facts, a);
+}
+
+const char *const *facts_class_keys(const struct facts_book *b)
+{
+    return b->keys;
 }

@@ -65,7 +65,10 @@ NODISCARD enum err facts_then(struct facts_book *b, const struct uuid *host, con
 /* The class in words, in the arena; empty: unknown. _pairs: of facts in a run's file. */
 struct str facts_class_pairs(const struct facts_book *b, const struct run_pair *facts, size_t n,
                              struct arena *a);
-struct str facts_class(const struct facts_book *b, const struct facts *f, struct arena *a);
+/* keys: as of host_class_text; NULL: lab.class. */
+struct str facts_class(const struct facts_book *b, const struct facts *f, const char *const *keys,
+                       struct arena *a);
+const char *const *facts_class_keys(const struct facts_book *b); /* NULL at the end */
 
 /* As a run's file has them: the inventory but for the boot, which every comparison would call a
  * difference, and what parts it has; and the labels. Errors: ERR_FULL */

@@ -341,6 +341,22 @@ static enum err windows_fill(struct call *c, struct wire_run *run)
     return e;
 }
 
+/* What hosts of one class share here: comparisons are made elsewhere. */
+static enum err class_keys_tell(struct call *c, struct wire_runs *runs)
+{
+    const char *const *keys = facts_class_keys(c->s->facts);
+    struct str *list = arena_array(&c->memory, HOST_CLASS_KEYS, sizeof *list);
+
+    if (!list) {
+        return ERR_FULL;
+    }
+    for (runs->n_class = 0; keys[runs->n_class]; runs->n_class++) {
+        list[runs->n_class] = str_make(keys[runs->n_class]);
+    }
+    runs->class_keys = list;
+    return ERR_OK;
+}
+
 static void on_runs(void *ctx, struct rpc_call *rpc)
 {
     const struct wire_runs_ask *ask;
@@ -358,6 +374,9 @@ static void on_runs(void *ctx, struct rpc_call *rpc)
         for (size_t i = 0; !e && i < runs.n; i++) {
             e = windows_fill(&c, &list[i]);
         }
+    }
+    if (!e) {
+        e = class_keys_tell(&c, &runs);
     }
     call_end(&c, e, WIRE_RUN_LIST, &runs);
 }

@@ -763,7 +763,7 @@ enum err runs_find(struct lab_db *l, const struct runs_who *who, const struct wi
         return e;
     }
     e = lab_db_end(l, find_rows(&f, &next));
-    *out = (struct wire_runs){f.n, f.runs, next};
+    *out = (struct wire_runs){.n = f.n, .runs = f.runs, .next = next};
     return e;
 }
 

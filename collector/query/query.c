@@ -437,6 +437,14 @@ enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8_t n_def, 
     }
     q->limit = ask->limit ? ask->limit : def_limit;
     q->limit = q->limit < WIRE_ROWS_MAX ? q->limit : WIRE_ROWS_MAX;
+    for (size_t i = 0; i < q->ask->n_class; i++) {
+        q->class_keys[i] = host_class_key(q->ask->class_keys[i]);
+        if (!q->class_keys[i]) {
+            return errmsg_set(q->why, ERR_INVALID, "class: '%.*s' is no name of the inventory",
+                              (int)(q->ask->class_keys[i].n < 40 ? q->ask->class_keys[i].n : 40),
+                              q->ask->class_keys[i].p);
+        }
+    }
     e = query_where_make(q, n_def > 0);
     e = e ? e : metrics_check(q, def_metrics, n_def);
     if (e) {
@@ -545,6 +553,14 @@ bool query_fits(struct query *q, const struct proc_info *info, size_t extra)
     return true;
 }
 
+struct str query_class(struct query *q, const struct facts *f)
+{
+    return q->env->host_class && f
+               ? q->env->host_class(q->env->ctx, f, q->class_keys[0] ? q->class_keys : NULL,
+                                    &q->out->memory)
+               : str_make(NULL);
+}
+
 /* ListHosts: what the host is known by. Counts all of it as part of the answer. */
 static void host_known(struct query *q, const struct query_span *s, struct wire_host *w)
 {
@@ -555,9 +571,7 @@ static void host_known(struct query *q, const struct query_span *s, struct wire_
         return;
     }
     in = &w->facts->inventory;
-    if (q->env->host_class) {
-        w->class = q->env->host_class(q->env->ctx, w->facts, &q->out->memory);
-    }
+    w->class = query_class(q, w->facts);
     q->bytes += 2 * ROW_OVERHEAD + w->class.n + w->facts->n_labels * 16;
 #define COUNT(name) q->bytes += in->name.n;
     INVENTORY_TEXTS(COUNT)

@@ -83,8 +83,10 @@ struct query_env {
      * NULL. */
     const struct facts *(*facts)(void *ctx, const struct uuid *host, const char *name,
                                  struct arena *a);
-    /* Of hosts that are alike, in words, in the arena; empty: unknown. May be NULL. */
-    struct str (*host_class)(void *ctx, const struct facts *f, struct arena *a);
+    /* Of hosts that are the same in these (NULL: lab.class), in words, in the arena; empty:
+     * unknown. May be NULL. */
+    struct str (*host_class)(void *ctx, const struct facts *f, const char *const *keys,
+                             struct arena *a);
     void *ctx;
 };
 

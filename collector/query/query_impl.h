@@ -5,6 +5,7 @@
 
 #include "collector/query/query_env.h"
 #include "common/base/clk.h"
+#include "common/lab/host_class.h"
 
 /* One selected host and its window. */
 struct query_span {
@@ -97,7 +98,8 @@ struct query {
     struct query_where *where; /* NULL: no filter */
     bool where_is_long;        /* it asks about path or command line, which are not in brief */
     uint64_t where_unknown;    /* rows of which it is not known whether they fit */
-    size_t n_absent;           /* names asked for that are no host's */
+    const char *class_keys[HOST_CLASS_KEYS + 1]; /* none: as the collector has it */
+    size_t n_absent;                             /* names asked for that are no host's */
     struct str absent[WIRE_HOSTS_MAX + 1];
 };
 
@@ -116,6 +118,8 @@ void query_remark(struct query *q, enum query_note kind, const struct query_span
 
 /* What the span's host is known by; NULL: nothing. */
 const struct facts *query_facts(struct query *q, const struct query_span *s);
+/* Its class in words, in the answer's memory; empty: unknown. */
+struct str query_class(struct query *q, const struct facts *f);
 
 /* What the session knows of the host; all zero when it has not been heard of. */
 struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h);

@@ -6,9 +6,53 @@
 
 #include "common/base/hash.h"
 #include "common/base/utf8.h"
+#include "common/model/inventory.h"
 
 const char *const host_class_default[] = {"os_name",   "os_build",     "cpu_model",
                                           "cpu_cores", "memory_bytes", NULL};
+
+const char *host_class_key(struct str word)
+{
+    static const char *const names[] = {
+#define NAME(name) #name,
+        INVENTORY_TEXTS(NAME) INVENTORY_NUMBERS(NAME)
+#undef NAME
+    };
+    static const char *const short_names[][2] = {
+        {"cpu", "cpu_model"}, {"cores", "cpu_cores"}, {"memory", "memory_bytes"}};
+
+    for (size_t i = 0; i < sizeof short_names / sizeof *short_names; i++) {
+        if (str_eq(word, str_make(short_names[i][0]))) {
+            return short_names[i][1];
+        }
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (str_eq(word, str_make(names[i]))) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
+enum err host_class_parse(const char *keys[HOST_CLASS_KEYS + 1], const char *list,
+                          struct errmsg *why)
+{
+    size_t at = 0;
+
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        keys[at] = at < HOST_CLASS_KEYS ? host_class_key((struct str){list, n}) : NULL;
+        if (!keys[at]) {
+            return errmsg_set(why, ERR_USAGE,
+                              "'%.*s' is no name of the inventory, such as os_build, cpu_model, "
+                              "cpu_cores, memory_bytes",
+                              (int)(n < 40 ? n : 40), list);
+        }
+        at++;
+    }
+    keys[at] = NULL;
+    return at ? ERR_OK : errmsg_set(why, ERR_USAGE, "a name of the inventory is expected");
+}
 
 struct str host_class_fact(const struct run_pair *facts, size_t n, const char *key)
 {

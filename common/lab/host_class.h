@@ -20,6 +20,14 @@ const char *host_class_text(char text[HOST_CLASS_TEXT], const struct run_pair *f
 /* Four hex digits that stand for it in lists. */
 unsigned host_class_id(const char *text);
 
+/* The name of the inventory that a word means, as it is or short (cpu, cores, memory); NULL: none.
+ */
+const char *host_class_key(struct str word);
+
+/* The names that a list with commas means, NULL behind them. Errors: ERR_USAGE (why says) */
+NODISCARD enum err host_class_parse(const char *keys[HOST_CLASS_KEYS + 1], const char *list,
+                                    struct errmsg *why);
+
 /* The fact of this name; empty: not known. */
 struct str host_class_fact(const struct run_pair *facts, size_t n, const char *key);
 

@@ -173,7 +173,8 @@ static void put_class(struct page *p, const struct run_host *h)
 {
     char text[HOST_CLASS_TEXT];
 
-    (void)host_class_text(text, h->facts, h->n_facts, host_class_default);
+    (void)host_class_text(text, h->facts, h->n_facts,
+                          p->r->class_keys ? p->r->class_keys : host_class_default);
     cell_text(p, str_make(text[0] ? text : "unknown"));
 }
 

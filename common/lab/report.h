@@ -14,6 +14,7 @@ struct report {
     const char *names, *against;   /* as they were asked for */
     const char *made_by;           /* program and version */
     const char *command;           /* that makes it again */
+    const char *const *class_keys; /* as of host_class_text; NULL: host_class_default */
 };
 
 /* Appends the file. What does not fit is left out, lives first, and it says so. out's limit is at

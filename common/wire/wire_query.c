@@ -26,21 +26,36 @@ struct owned_query {
 
 /* -- which hosts -- */
 
-static enum err put_hosts(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
-                          struct wire_arena *a)
+static enum err put_words(ProtobufCBinaryData **to, size_t *n_to, const struct str *list, size_t n,
+                          size_t max, struct wire_arena *a)
 {
     protobuf_c_boolean has;
     enum err e = ERR_OK;
 
-    m->hosts = wire_arena_array(a, q->n_hosts, sizeof *m->hosts);
-    if (!m->hosts || q->n_hosts > WIRE_HOSTS_MAX) {
-        return m->hosts ? ERR_INVALID : a->bad;
+    *to = wire_arena_array(a, n, sizeof **to);
+    if (!*to || n > max) {
+        return *to ? ERR_INVALID : a->bad;
     }
-    for (size_t i = 0; !e && i < q->n_hosts; i++) {
-        e = wire_text_put(&has, &m->hosts[i], q->hosts[i], HOST_MAX, a);
+    for (size_t i = 0; !e && i < n; i++) {
+        e = wire_text_put(&has, &(*to)[i], list[i], HOST_MAX, a);
     }
-    m->n_hosts = q->n_hosts;
+    *n_to = n;
     return e;
+}
+
+static enum err get_words(struct str *list, size_t *n_list, const ProtobufCBinaryData *from,
+                          size_t n, size_t max)
+{
+    if (n > max) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!wire_text_get(&list[i], 1, &from[i], HOST_MAX)) {
+            return ERR_CORRUPT;
+        }
+    }
+    *n_list = n;
+    return ERR_OK;
 }
 
 static enum err put_labels(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
@@ -67,13 +82,11 @@ static enum err put_labels(Procfleet__V1__QueryRequest *m, const struct wire_que
 
 static enum err get_selection(struct wire_query *q, const Procfleet__V1__QueryRequest *m)
 {
-    if (m->n_hosts > WIRE_HOSTS_MAX || m->n_labels > INVENTORY_LABELS_MAX) {
-        return ERR_FULL;
-    }
-    for (size_t i = 0; i < m->n_hosts; i++) {
-        if (!wire_text_get(&q->hosts[i], 1, &m->hosts[i], HOST_MAX)) {
-            return ERR_CORRUPT;
-        }
+    enum err e = get_words(q->hosts, &q->n_hosts, m->hosts, m->n_hosts, WIRE_HOSTS_MAX);
+
+    e = e ? e : get_words(q->class_keys, &q->n_class, m->class_, m->n_class_, WIRE_CLASS_MAX);
+    if (e || m->n_labels > INVENTORY_LABELS_MAX) {
+        return e ? e : ERR_FULL;
     }
     for (size_t i = 0; i < m->n_labels; i++) {
         const Procfleet__V1__Label *l = m->labels[i];
@@ -83,7 +96,6 @@ static enum err get_selection(struct wire_query *q, const Procfleet__V1__QueryRe
             return ERR_CORRUPT;
         }
     }
-    q->n_hosts = m->n_hosts;
     q->n_labels = m->n_labels;
     return ERR_OK;
 }
@@ -106,7 +118,8 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
         e = WIRE_PUT_TEXT(m, where, q->events.where, WIRE_WHERE_MAX, a);
     }
     e = e ? e : WIRE_PUT_TEXT(m, run, q->run, WIRE_RUN_SPEC_MAX, a);
-    e = e ? e : put_hosts(m, q, a);
+    e = e ? e : put_words(&m->hosts, &m->n_hosts, q->hosts, q->n_hosts, WIRE_HOSTS_MAX, a);
+    e = e ? e : put_words(&m->class_, &m->n_class_, q->class_keys, q->n_class, WIRE_CLASS_MAX, a);
     e = e ? e : put_labels(m, q, a);
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;

@@ -378,6 +378,9 @@ static enum err runs_encode(struct buf *out, const struct wire_runs *in, struct 
     }
     m.n_runs = in->n;
     WIRE_PUT(&m, next, in->next);
+    e = e ? e
+          : run_texts_put(&m.class_keys, &m.n_class_keys, in->class_keys, in->n_class,
+                          WIRE_RUN_CLASS_MAX, WIRE_RUN_NAME_MAX, a);
     return e ? e : wire_pack(out, &m);
 }
 
@@ -398,8 +401,10 @@ static enum err runs_get(struct wire_runs *out, const Procfleet__V1__RunsReply *
     for (size_t i = 0; !e && i < m->n_runs; i++) {
         e = run_get(&list[i], m->runs[i], a);
     }
-    *out = (struct wire_runs){m->n_runs, list, m->next};
-    return e;
+    *out = (struct wire_runs){.n = m->n_runs, .runs = list, .next = m->next};
+    return e ? e
+             : run_texts_get(&out->class_keys, &out->n_class, m->class_keys, m->n_class_keys,
+                             WIRE_RUN_CLASS_MAX, WIRE_RUN_NAME_MAX, a);
 }
 
 /* -- files -- */

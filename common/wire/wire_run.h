@@ -23,6 +23,7 @@
 #define WIRE_RUN_HOSTS_MAX   4096u
 #define WIRE_RUN_LIST_MAX    1024u
 #define WIRE_RUN_NOTES       32u
+#define WIRE_RUN_CLASS_MAX   16u
 #define WIRE_RUN_PART_MAX    (1u << 20)
 #define WIRE_RUN_FILE_MAX    (64u << 20)
 #define WIRE_LABEL_KEY_MAX   32u
@@ -104,6 +105,8 @@ struct wire_runs {
     size_t n;
     const struct wire_run *runs;
     uint64_t next; /* 0: these are all */
+    size_t n_class;
+    const struct str *class_keys; /* of lab.class; none: not told */
 };
 
 struct wire_run_get {

@@ -35,6 +35,9 @@ def verdicts():
     assert lines[0].startswith("regression  cpu_time +8.6 % (+7.0 … +10.0 %), limit 5 %, q "), out
     assert lines[0].endswith(", 8+8 runs") and lines[1].startswith("ok          read_bytes "), out
     assert "A  main-*  8 runs, 4 hosts each, class Windows 11/26100/i7-12700/12c/32G, coverage 100.00 %" in lines, out
+    out = gate("cpu_time > 5%", more=("--class", "os_name,cores"), expect=6)
+    assert "A  main-*  8 runs, 4 hosts each, class Windows 11/12c, coverage 100.00 %" in out.splitlines(), out
+    assert "--class: 'nothing' is no name" in gate("cpu_time > 5%", more=("--class", "os_name,nothing"), expect=2)
     gate("cpu_time > 20%", expect=0)
     gate('cpu_time of "cc1" > 5%', expect=6)
     assert gate("cpu_time > 8.5%", a="main-*", expect=6).startswith("regression")

@@ -25,7 +25,7 @@ def gate(fleet, b, *limits, expect, more=()):
 
 def main():
     with Fleet() as fleet:
-        fleet.start_collector()
+        fleet.start_collector(lab__class="arch,kernel")
         fleet.issue("query,mark", "ci")
         fleet.start_agent("lab-1", batch__max_age="1s")
         fleet.wait_for("the host", lambda: "lab-1" in fleet.hosts())
@@ -41,6 +41,10 @@ def main():
         ensure("two limits take five runs: " + out, "5 on each side would do" in out)
         gate(fleet, "c", "cpu_time > 5%", expect=5)
         answer = json.loads(fleet.cli("diff", "a", "b", "-m", "cpu_time", "--format", "json", who="ci")[1])
+        words = "%s/%s" % (os.uname().machine, os.uname().release)
+        check("the collector's classes", [answer[s]["class"] for s in "ab"], [words, words])
+        other = json.loads(fleet.cli("diff", "a", "b", "--class", "arch", "--format", "json", who="ci")[1])
+        check("others for one question", [other[s]["class"] for s in "ab"], [os.uname().machine] * 2)
         row = answer["rows"][0]
         check("its runs", (len(row["runs_a"]), len(row["runs_b"]), row["says"]), (TURNS, TURNS, "more"))
         ensure("their CPU time is the kernel's: %r" % row, all(0.5e9 <= v < 0.56e9 for v in row["runs_a"]) and

@@ -136,6 +136,9 @@ def labels(fleet):
     ensure("cores, memory, boot", one["cpu_cores"] >= 1 and one["memory_bytes"] > 64 << 20 and one["boot_time"], one)
     ensure("a class in words, and its digits", one["os_name"] in one["class"] and len(one["class_id"]) == 4, one)
     check("one machine is one class", host["task-2"]["class"], one["class"])
+    other = {h["host"]: h for h in fleet.ask("hosts", "--wide", "--class", "arch,kernel", expect=None)}
+    check("another class for one question", other["task-1"]["class"], "%s/%s" % (one["arch"], one["kernel"]))
+    fleet.cli("hosts", "--class", "nothing", expect=2)
 
     def names(*args):
         return sorted(h["host"] for h in fleet.ask("hosts", *args, expect=None))

@@ -219,19 +219,19 @@ static void hosts_that_are_alike_have_a_class(void **state)
     (void)state;
     arena_init(&a, 1u << 20);
     book_open();
-    assert_true(str_eq(facts_class(book, &f, &a), str_make("Some Linux 12/6/a CPU/4c/16G")));
+    assert_true(str_eq(facts_class(book, &f, NULL, &a), str_make("Some Linux 12/6/a CPU/4c/16G")));
     assert_ok(facts_pairs(&f, &a, &pairs));
     assert_true(
         str_eq(host_class_fact(pairs.facts, pairs.n_facts, "governor"), str_make("powersave")));
     assert_int_equal(pairs.n_labels, 2);
     conf.db = db;
     assert_ok(facts_open(&few, &conf));
-    assert_true(str_eq(facts_class(few, &f, &a), str_make("4c")));
+    assert_true(str_eq(facts_class(few, &f, NULL, &a), str_make("4c")));
     facts_close(few);
     conf.class_keys = wrong;
     assert_err(facts_open(&few, &conf), ERR_INVALID);
     f = (struct facts){.n_labels = 0};
-    assert_int_equal(facts_class(book, &f, &a).n, 0);
+    assert_int_equal(facts_class(book, &f, NULL, &a).n, 0);
     book_close();
     arena_fini(&a);
 }

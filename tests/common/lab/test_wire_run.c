@@ -112,7 +112,8 @@ static void marks_come_back_as_they_were(void **state)
 static void runs_come_back_as_they_were(void **state)
 {
     const struct wire_run in[] = {run(), {.state = WIRE_RUN_OPEN}};
-    const struct wire_runs list = {2, in, 12};
+    const struct str keys[] = {str_make("os_build"), str_make("cpu_model")};
+    const struct wire_runs list = {2, in, 12, 2, keys};
     struct wire_runs *out;
     struct buf b;
 
