@@ -26,7 +26,8 @@
     X(OVERVIEW, overview)   \
     X(SERIES, series)       \
     X(LIFETIMES, lifetimes) \
-    X(PULSE, pulse)
+    X(PULSE, pulse)         \
+    X(OUTLIERS, outliers)
 
 #define QUERY_KIND(kind, name) QUERY_##kind,
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };

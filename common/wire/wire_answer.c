@@ -5,6 +5,7 @@
 #include "common/wire/wire_facts.h"
 #include "common/wire/wire_info.h"
 #include "common/wire/wire_lifetimes.h"
+#include "common/wire/wire_outliers.h"
 #include "common/wire/wire_overview.h"
 #include "common/wire/wire_series.h"
 #include "proto/query.pb-c.h"
@@ -662,6 +663,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     if (!e) {
         e = wire_lifetimes_put(m, in, a);
     }
+    if (!e) {
+        e = wire_outliers_put(m, in, a);
+    }
     return e;
 }
 
@@ -930,6 +934,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     }
     if (!e) {
         e = wire_lifetimes_get(out, m, a);
+    }
+    if (!e) {
+        e = wire_outliers_get(out, m, a);
     }
     return e;
 }

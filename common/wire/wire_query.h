@@ -22,6 +22,7 @@
 #define RPC_QUERY_SERIES      "procfleet.v1.Query/Series"
 #define RPC_QUERY_LIFETIMES   "procfleet.v1.Query/Lifetimes"
 #define RPC_QUERY_PULSE       "procfleet.v1.Query/Pulse"
+#define RPC_QUERY_OUTLIERS    "procfleet.v1.Query/Outliers"
 #define WIRE_USED_MAX         16u
 #define WIRE_ANCESTORS        16u /* of an event's process */
 
@@ -71,6 +72,7 @@ struct wire_overview;  /* wire_overview.h */
 struct wire_lifetimes; /* wire_lifetimes.h */
 struct wire_series;    /* wire_series.h, */
 struct wire_trend;     /* likewise */
+struct wire_outliers;  /* wire_outliers.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
  * Events (hosts, events), Coverage (hosts, coverage), Overview, Series and Pulse (as Top, and
@@ -97,6 +99,7 @@ struct wire_answer {
     const struct wire_series *series;       /* likewise */
     const struct wire_lifetimes *lifetimes; /* likewise */
     const struct wire_trend *trends;        /* Top by growth: one for each row; else NULL */
+    const struct wire_outliers *outliers;   /* NULL in all others */
 };
 
 struct wire_server_info {

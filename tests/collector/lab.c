@@ -67,7 +67,7 @@ struct lab *lab_open(void (*on_stored)(void *, const struct store_stored *), voi
         .now_ns = time_now,
         .seal_poll_ns = INT64_C(3600) * 1000000000, /* only when a test says so */
         .retain = {.total_bytes = (uint64_t)1 << 40, .disk_free_min = 1, .disk_free_stop = 1},
-        .hosts_max = 100,
+        .hosts_max = 256,
         .instances_max = 10000,
         .commit_gather_ns = 1000000,
         .commit_bytes = 1u << 20,

@@ -110,6 +110,9 @@ def answers(fleet):
     check("of more than are shown nobody knows the number", (whole["shown"], whole["total"]), (2, None))
     whole = read_json(fleet.cli("events", "--envelope", "-n", "1", "--since", "5m", expect=None)[1])
     ensure("of events all are counted", whole["shown"] == 1 < whole["total"], whole["total"])
+    whole = read_json(fleet.cli("outliers", "--since", "1m", "--class", "os", "--envelope", expect=None)[1])
+    ensure("three hosts are no class", not whole["rows"] and any(n.startswith("class linux: 0 hosts, 3 not judged") for n in whole["notes"]), whole)
+    fleet.cli("outliers", "--where", "pid == 1", expect=2)
     rows = fleet.ask("ps", "--sort", "name,-pid", expect=None)
     check("by name, the largest pid first", [(r["name"], r["pid"]) for r in rows],
           sorted(((r["name"], r["pid"]) for r in rows), key=lambda x: (x[0].encode(), -x[1])))

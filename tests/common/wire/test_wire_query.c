@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/wire/wire_outliers.h"
 #include "common/wire/wire_overview.h"
 #include "common/wire/wire_series.h"
 #include "tests/support/t.h"
@@ -305,6 +306,39 @@ static void assert_rows(const struct wire_answer *a, const struct wire_answer *b
     }
 }
 
+static const struct wire_outlier_class classes[2] = {
+    {{"a/b", 3}, {"cc1", 3}, UINT32_MAX, 7, INT64_MIN, 1}, {{"", 0}, {"", 0}, 0, 0, 0, 0}};
+static const struct wire_outlier outlier[3] = {
+    {1, 1, INT32_MIN, 6, {"x", 1}, -5, {"y=1", 3}}, {.class = 0}, {.z_milli = 5}};
+static const struct wire_outliers outliers = {2, classes, outlier};
+
+static void assert_outliers(const struct wire_answer *a, const struct wire_answer *b)
+{
+    assert_int_equal(a->outliers != NULL, b->outliers != NULL);
+    if (!a->outliers) {
+        return;
+    }
+    assert_int_equal(a->outliers->n_classes, b->outliers->n_classes);
+    for (size_t i = 0; i < a->outliers->n_classes; i++) {
+        const struct wire_outlier_class *x = &a->outliers->classes[i],
+                                        *y = &b->outliers->classes[i];
+
+        assert_str(x->name, y->name);
+        assert_str(x->image, y->image);
+        assert_true(x->hosts == y->hosts && x->not_judged == y->not_judged);
+        assert_true(x->median == y->median && x->spread_ppm == y->spread_ppm);
+    }
+    for (size_t i = 0; i < a->n_rows; i++) {
+        const struct wire_outlier *x = &a->outliers->rows[i], *y = &b->outliers->rows[i];
+
+        assert_str(x->most, y->most);
+        assert_str(x->differs, y->differs);
+        assert_true(x->class == y->class && x->times_milli == y->times_milli);
+        assert_true(x->z_milli == y->z_milli && x->parts == y->parts);
+        assert_true(x->most_value == y->most_value);
+    }
+}
+
 static void assert_coverage(const struct wire_coverage *a, const struct wire_coverage *b)
 {
     assert_true(a->host == b->host && a->since_ns == b->since_ns && a->until_ns == b->until_ns);
@@ -413,6 +447,7 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
     assert_true(a->sum.known == b->sum.known && a->sum.at_most == b->sum.at_most);
     assert_true(a->sum.ppm == b->sum.ppm && a->sum.lost_ticks == b->sum.lost_ticks);
     assert_true(a->sum.lost_events == b->sum.lost_events);
+    assert_outliers(a, b);
     assert_int_equal(a->n_used, b->n_used);
     assert_memory_equal(a->used, b->used, sizeof a->used);
     assert_int_equal(a->damaged, b->damaged);
@@ -428,8 +463,9 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
 
 static void answers_come_back_as_they_were(void **state)
 {
-    const struct wire_answer in[] = {answer(), {.n_hosts = 0}};
+    struct wire_answer in[] = {answer(), {.n_hosts = 0}};
 
+    in[0].outliers = &outliers;
     for (size_t i = 0; i < COUNT_OF(in); i++) {
         struct wire_answer *out;
         struct buf b;
