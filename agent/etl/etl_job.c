@@ -317,6 +317,42 @@ bool etl_job_is_stdout(const char *path)
            strcmp(path, "/dev/fd/1") == 0 || strcmp(path, "/proc/self/fd/1") == 0;
 }
 
+/* Whether a recording is there, by whichever name: an .xz, or a buffer's header and behind it a
+ * record of 32 or 64 bits that is the log's (no text has byte 0xc0). */
+static bool is_recording(const char *path)
+{
+    static const uint8_t xz[6] = {0xfd, '7', 'z', 'X', 'Z', 0};
+    FILE *f = os_is_file(path) ? os_fopen(path, "rb") : NULL;
+    uint8_t head[80];
+    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
+
+    if (f) {
+        (void)fclose(f);
+    }
+    return (n >= sizeof xz && memcmp(head, xz, sizeof xz) == 0) ||
+           (n == sizeof head && (head[74] == 1 || head[74] == 2) && head[75] == 0xc0 &&
+            head[78] == 0 && head[79] == 0);
+}
+
+enum err etl_job_output(struct etl_job *job, struct errmsg *why)
+{
+    const char *path = opt_value(job->args, "output");
+
+    path = path && etl_job_is_stdout(path) ? NULL : path;
+    if (path && is_recording(path)) {
+        return errmsg_set(why, ERR_USAGE, "--output: %s is a recording: it is not replaced", path);
+    }
+    if (path) {
+        job->out = os_fopen(path, "wb");
+        job->out_terminal = false;
+        if (!job->out) {
+            job->out = stdout;
+            return errmsg_set(why, ERR_IO, "%s cannot be written", path);
+        }
+    }
+    return ERR_OK;
+}
+
 enum err etl_job_number(const struct etl_job *job, const char *option, uint64_t def, uint64_t *out,
                         struct errmsg *why)
 {

@@ -124,6 +124,10 @@ NODISCARD enum err etl_job_dirs(const struct etl_job *job, const char *option, c
 /* Whether a path means standard output: "-", or what systems call it. */
 bool etl_job_is_stdout(const char *path);
 
+/* --output takes what would go to standard output; no recording is replaced. Errors: ERR_USAGE,
+ * ERR_IO */
+NODISCARD enum err etl_job_output(struct etl_job *job, struct errmsg *why);
+
 /* A positive number of an option, or the default. Errors: ERR_USAGE */
 NODISCARD enum err etl_job_number(const struct etl_job *job, const char *option, uint64_t def,
                                   uint64_t *out, struct errmsg *why);

@@ -15,6 +15,7 @@
 #include "agent/etl/etl_range.h"
 #include "agent/etl/etl_stack_rows.h"
 #include "agent/etl/stack/etl_stack_join.h"
+#include "agent/etl/stack/etl_stack_live.h"
 #include "agent/etl/stack/etl_stack_out.h"
 #include "agent/source/etw_guid.h"
 #include "common/base/clk.h"
@@ -26,12 +27,17 @@
 #include "common/os/os.h"
 #include "common/text/value_text.h"
 
+/* KTHREAD_STATE of the thread that a switch takes off: it could go on. */
+enum { OLD_READY = 1, OLD_STANDBY = 3, OLD_DEFERRED_READY = 7 };
+
 #define WAITS_MAX    131072
 #define PLACES       16384 /* a power of two */
 #define PROCESSES    1024  /* likewise */
 #define THREADS      4096  /* likewise */
 #define GUIDS        64
+#define CPUS         2048
 #define MEMORY       ((size_t)36 << 20) /* of images, methods and the tree */
+#define LIVE_MEMORY  ((size_t)20 << 20) /* of ranges and weights, which are taken off it */
 #define NODE_MEMORY  36                 /* bytes, with its share of tables */
 #define NODES_LEAST  65536
 #define SHOWN        40 /* rows of a table without --limit */
@@ -71,6 +77,14 @@ struct place { /* an address that was looked up, while its answer is true */
     uint32_t pid, frame;
 };
 
+/* A thread that does not run. */
+struct wait {
+    int64_t since_ns;     /* 0: it runs, or is not known */
+    int64_t ready_ns;     /* 0: it waits */
+    uint32_t later, node; /* --ready: of the stack that made it ready; its node without stack */
+    bool preempted;       /* it was ready all along */
+};
+
 struct etl_stacks {
     struct etl_job *job;
     struct etl_walk *walk;
@@ -78,7 +92,7 @@ struct etl_stacks {
     enum event_of of;
     struct str provider; /* OF_PROVIDER: glob or GUID */
     uint32_t id;
-    bool only_modules;
+    bool only_modules, split, live; /* --modules, --ready, --live */
     uint64_t limit;
     const char *dirs[OPT_MANY_MAX]; /* --symbols */
     size_t n_dirs;
@@ -89,7 +103,7 @@ struct etl_stacks {
     struct etl_stack_join *join;
 
     struct etl_stack_names *names;
-    uint32_t no_stack, not_recorded, interrupt; /* frames */
+    uint32_t no_stack, not_recorded, interrupt, waiting, ready; /* frames */
 
     struct place *places;
     struct {
@@ -104,7 +118,9 @@ struct etl_stacks {
         uint8_t guid[16];
         bool used, is;
     } guids[GUIDS];
-    int64_t *waits; /* since when a thread waits */
+    struct wait *waits;
+    uint32_t on_cpu[CPUS]; /* the thread that runs; 0: the idle one, or not known */
+    struct etl_stack_live *ranges;
     size_t n_waits, cap_waits;
     struct map by_tid;
 
@@ -119,14 +135,14 @@ struct etl_stacks {
 
 /* -- names -- */
 
-static uint32_t name_of(struct etl_stacks *s, struct str text)
+static uint32_t name_frame(struct etl_stacks *s, struct str text)
 {
-    return etl_stack_names_put(s->names, text);
+    return etl_stack_tree_frame(&s->tree, ETL_STACK_TEXT, 0, etl_stack_names_put(s->names, text));
 }
 
 static uint32_t text_frame(struct etl_stacks *s, const char *text)
 {
-    return etl_stack_tree_frame(&s->tree, ETL_STACK_TEXT, 0, name_of(s, str_make(text)));
+    return name_frame(s, str_make(text));
 }
 
 /* -- places -- */
@@ -224,15 +240,19 @@ static uint32_t process_node(struct etl_stacks *s, const struct instance *p, con
             name = str_make(text);
         }
         s->processes[at].p = p;
-        s->processes[at].node = etl_stack_tree_child(
-            &s->tree, 0, etl_stack_tree_frame(&s->tree, ETL_STACK_TEXT, 0, name_of(s, name)));
+        s->processes[at].node = etl_stack_tree_child(&s->tree, 0, name_frame(s, name));
     }
     return s->processes[at].node;
 }
 
-/* Counts it; p  NULL: of a process that is not known. */
+static uint32_t process_base(struct etl_stacks *s, const struct instance *p, uint32_t tid)
+{
+    return process_node(s, p, tid == 0 ? "Idle" : "[unknown process]");
+}
+
+/* Counts it; p  NULL: of a process that is not known. part  a frame below the process, or 0 */
 static bool take(struct etl_stacks *s, const struct raw_event *raw, const struct instance *p,
-                 uint32_t tid, uint64_t weight, uint64_t ip, bool interrupt)
+                 uint32_t tid, uint64_t weight, uint64_t ip, uint32_t part)
 {
     uint32_t pid = p ? p->info.id.pid : tid == 0 ? 0 : EVENT_NO_ID;
     struct etl_stack_event ev = {.ticks = raw->ticks,
@@ -246,17 +266,22 @@ static bool take(struct etl_stacks *s, const struct raw_event *raw, const struct
     if (!etl_range_process(&s->range, pid, p)) {
         return false;
     }
-    ev.base = process_node(s, p, tid == 0 ? "Idle" : "[unknown process]");
-    if (interrupt) {
-        ev.base = etl_stack_tree_child(&s->tree, ev.base, s->interrupt);
+    ev.base = process_base(s, p, tid);
+    if (part) {
+        ev.base = etl_stack_tree_child(&s->tree, ev.base, part);
     }
     s->weight += weight;
     etl_stack_join_event(s->join, &ev);
     return true;
 }
 
-/* Since when the thread waits, a place to keep it. NULL: no room. */
-static int64_t *wait_of(struct etl_stacks *s, uint32_t tid)
+static const struct instance *thread_owner(const struct etl_stacks *s, uint32_t tid)
+{
+    return instances_thread(s->walk->table, tid);
+}
+
+/* What is known of a thread that does not run. NULL: no room. */
+static struct wait *wait_of(struct etl_stacks *s, uint32_t tid)
 {
     uint64_t key = tid * (s->seed | 1), place = map_get(&s->by_tid, key);
 
@@ -267,36 +292,134 @@ static int64_t *wait_of(struct etl_stacks *s, uint32_t tid)
         s->no_room++;
         return NULL;
     }
-    s->waits[s->n_waits] = 0;
+    s->waits[s->n_waits] = (struct wait){0};
     (void)map_put(&s->by_tid, key, ++s->n_waits);
     return &s->waits[s->n_waits - 1];
+}
+
+/* Whose thread ran on the CPU when the record was written, which kernel records do not say. */
+static uint32_t running_tid(const struct etl_stacks *s, const struct raw_event *raw)
+{
+    return raw->tid != EVENT_NO_ID ? raw->tid : raw->cpu < CPUS ? s->on_cpu[raw->cpu] : 0;
+}
+
+/* A thread is made ready, by the one that runs: the stack of that belongs to the time until it is
+ * put on, which is not known yet. */
+static void on_ready(struct etl_stacks *s, const struct etl_walk_record *r)
+{
+    uint32_t tid = running_tid(s, r->raw), of = r->ev->u.ready.tid;
+    const struct instance *by = thread_owner(s, tid), *p = thread_owner(s, of);
+    struct wait *w = of ? wait_of(s, of) : NULL;
+    struct etl_stack_event ev = {.ticks = r->raw->ticks,
+                                 .wall_ns = r->raw->wall_ns,
+                                 .pid = by ? by->info.id.pid : EVENT_NO_ID,
+                                 .tid = tid,
+                                 .cpu = r->raw->cpu};
+
+    if (!w || !w->since_ns || w->ready_ns || w->preempted ||
+        !etl_range_process(&s->range, p ? p->info.id.pid : EVENT_NO_ID, p)) {
+        return;
+    }
+    w->ready_ns = r->raw->wall_ns;
+    ev.base = etl_stack_tree_child(&s->tree, process_base(s, p, of), s->ready);
+    w->node = etl_stack_tree_child(&s->tree, ev.base, s->no_stack);
+    w->later = ev.later = etl_stack_join_later(s->join);
+    if (!w->later) {
+        s->no_room++;
+        return;
+    }
+    if (by) {
+        ev.base = etl_stack_tree_child(&s->tree, ev.base, name_frame(s, by->info.name));
+    }
+    etl_stack_join_event(s->join, &ev);
+}
+
+/* --ready: what it waited, by its own stack; what it stood ready, by the stack that made it so. */
+static void count_split(struct etl_stacks *s, const struct raw_event *raw, uint32_t tid,
+                        struct wait *w)
+{
+    int64_t ready_ns = w->preempted ? w->since_ns : w->ready_ns ? w->ready_ns : raw->wall_ns;
+    uint64_t waited = (uint64_t)clk_sub(ready_ns, w->since_ns);
+    uint64_t ready = (uint64_t)clk_sub(raw->wall_ns, ready_ns);
+
+    (void)take(s, raw, thread_owner(s, tid), tid, w->preempted ? ready : waited, 0,
+               w->preempted ? s->ready : s->waiting);
+    s->weight += w->ready_ns ? ready : 0;
+    if (w->later) {
+        etl_stack_join_weigh(s->join, w->later, ready);
+    } else if (w->ready_ns) {
+        etl_stack_tree_add(&s->tree, w->node, ready, 1);
+    }
 }
 
 /* How long the thread that is put on had waited. */
 static void on_switch(struct etl_stacks *s, const struct etl_walk_record *r, bool wanted)
 {
     const struct ev_cswitch *ev = &r->ev->u.cswitch;
-    int64_t *since;
+    struct wait *w = ev->old_tid ? wait_of(s, ev->old_tid) : NULL;
+    int64_t now_ns = r->raw->wall_ns;
 
-    since = ev->old_tid ? wait_of(s, ev->old_tid) : NULL;
-    if (since) {
-        *since = r->raw->wall_ns;
+    if (w && !w->since_ns) {
+        *w =
+            (struct wait){.since_ns = now_ns,
+                          .preempted = ev->old_state == OLD_READY || ev->old_state == OLD_STANDBY ||
+                                       ev->old_state == OLD_DEFERRED_READY};
     }
-    since = ev->new_tid ? wait_of(s, ev->new_tid) : NULL;
-    if (since && *since && wanted) {
-        int64_t took = clk_sub(r->raw->wall_ns, *since);
-
-        (void)take(s, r->raw, instances_thread(s->walk->table, ev->new_tid), ev->new_tid,
-                   took > 0 ? (uint64_t)took : 0, 0, false);
+    w = ev->new_tid ? wait_of(s, ev->new_tid) : NULL;
+    if (w && w->since_ns && wanted && now_ns >= w->since_ns) {
+        if (s->split) {
+            count_split(s, r->raw, ev->new_tid, w);
+        } else {
+            (void)take(s, r->raw, thread_owner(s, ev->new_tid), ev->new_tid,
+                       (uint64_t)clk_sub(now_ns, w->since_ns), 0, 0);
+        }
     }
-    if (since) {
-        *since = 0;
+    if (w) {
+        if (w->later) {
+            etl_stack_join_release(s->join, w->later);
+        }
+        *w = (struct wait){0};
     }
 }
 
-static const struct instance *thread_owner(const struct etl_stacks *s, uint32_t tid)
+static void waits_forget(struct etl_stacks *s)
 {
-    return instances_thread(s->walk->table, tid);
+    for (size_t i = 0; i < s->n_waits && s->join; i++) {
+        if (s->waits[i].later) {
+            etl_stack_join_release(s->join, s->waits[i].later);
+        }
+    }
+    s->n_waits = 0;
+    map_clear(&s->by_tid);
+}
+
+/* --live: the bytes of an allocation count when it is known what of them is freed. */
+static bool on_range(struct etl_stacks *s, const struct etl_walk_record *r)
+{
+    const struct ev_virtual *vm = &r->ev->u.vm;
+    const struct instance *p = instances_owner(s->walk->table, vm->pid);
+    struct etl_stack_event ev = {.ticks = r->raw->ticks,
+                                 .wall_ns = r->raw->wall_ns,
+                                 .pid = vm->pid,
+                                 .tid = r->raw->tid,
+                                 .cpu = r->raw->cpu};
+
+    if (!etl_range_process(&s->range, vm->pid, p)) {
+        return false;
+    }
+    if (r->ev->kind == EV_VIRTUAL_FREE) {
+        etl_stack_live_free(s->ranges, (uintptr_t)p, vm->base, vm->size);
+        return false;
+    }
+    ev.later = etl_stack_join_later(s->join);
+    if (!ev.later) {
+        s->no_room++;
+        return false;
+    }
+    ev.base = process_base(s, p, ev.tid);
+    etl_stack_join_event(s->join, &ev);
+    etl_stack_live_put(s->ranges, (uintptr_t)p, vm->base, vm->size, ev.later);
+    return true;
 }
 
 static bool on_fact(struct etl_stacks *s, const struct etl_walk_record *r)
@@ -305,24 +428,29 @@ static bool on_fact(struct etl_stacks *s, const struct etl_walk_record *r)
 
     if (s->of == OF_SAMPLE && ev->kind == EV_CPU_SAMPLE) {
         return take(s, r->raw, thread_owner(s, ev->u.sample.tid), ev->u.sample.tid, 1,
-                    ev->u.sample.ip, ev->u.sample.interrupt);
+                    ev->u.sample.ip, ev->u.sample.interrupt ? s->interrupt : 0);
     }
     if (s->of == OF_READY && ev->kind == EV_READY) {
-        return take(s, r->raw, r->charged, r->raw->tid, 1, 0, false);
+        uint32_t tid = running_tid(s, r->raw);
+
+        return take(s, r->raw, thread_owner(s, tid), tid, 1, 0, 0);
+    }
+    if (s->live && (ev->kind == EV_VIRTUAL_ALLOC || ev->kind == EV_VIRTUAL_FREE)) {
+        return on_range(s, r);
     }
     if (s->of == OF_ALLOC && ev->kind == EV_CLR && ev->u.clr.op == CLR_ALLOC) {
-        return take(s, r->raw, r->charged, r->raw->tid, ev->u.clr.bytes, 0, false);
+        return take(s, r->raw, r->charged, r->raw->tid, ev->u.clr.bytes, 0, 0);
     }
     if (s->of == OF_VIRTUAL && ev->kind == EV_VIRTUAL_ALLOC) {
         return take(s, r->raw, instances_owner(s->walk->table, ev->u.vm.pid), r->raw->tid,
-                    ev->u.vm.size, 0, false);
+                    ev->u.vm.size, 0, 0);
     }
     if (s->of == OF_FAULT && ev->kind == EV_HARD_FAULT) {
         return take(s, r->raw, thread_owner(s, ev->u.hard_fault.tid), ev->u.hard_fault.tid, 1, 0,
-                    false);
+                    0);
     }
     return s->of == OF_DISK && ev->kind == EV_DISK_INIT &&
-           take(s, r->raw, thread_owner(s, r->raw->tid), r->raw->tid, 1, 0, false);
+           take(s, r->raw, thread_owner(s, r->raw->tid), r->raw->tid, 1, 0, 0);
 }
 
 /* Whether the provider is the one that is meant; its name is asked for once in a while. */
@@ -348,7 +476,7 @@ static bool on_event(struct etl_stacks *s, const struct etl_walk_record *r)
     uint32_t id = raw->form == RAW_CLASSIC ? raw->opcode : raw->id;
 
     return id == s->id && is_provider(s, raw) &&
-           take(s, raw, r->charged ? r->charged : thread_owner(s, raw->tid), raw->tid, 1, 0, false);
+           take(s, raw, r->charged ? r->charged : thread_owner(s, raw->tid), raw->tid, 1, 0, 0);
 }
 
 /* -- second walk: stacks -- */
@@ -450,8 +578,13 @@ static void on_count(void *ctx, const struct etl_walk_record *r)
         counted = wanted && on_event(s, r);
     } else if (s->of == OF_SWITCH && r->ev && r->ev->kind == EV_CSWITCH) {
         on_switch(s, r, wanted);
+    } else if (s->split && r->ev && r->ev->kind == EV_READY) {
+        on_ready(s, r);
     } else if (r->ev) {
         counted = wanted && on_fact(s, r);
+    }
+    if (r->ev && r->ev->kind == EV_CSWITCH && raw->cpu < CPUS) {
+        s->on_cpu[raw->cpu] = r->ev->u.cswitch.new_tid;
     }
     if (counted && raw->ext_n) {
         on_own_stack(s, raw);
@@ -464,17 +597,25 @@ static void on_count(void *ctx, const struct etl_walk_record *r)
 
 /* -- one recording -- */
 
-static void recording_end(struct etl_stacks *s)
+/* Its names may go on. */
+static void tables_end(struct etl_stacks *s)
 {
+    etl_stack_live_destroy(s->ranges);
     etl_stack_join_destroy(s->join);
     etl_stack_tree_fini(&s->tree);
     etl_images_destroy(s->images);
     etl_methods_destroy(s->methods);
-    etl_stack_names_destroy(s->names);
-    s->names = NULL;
+    s->ranges = NULL;
     s->join = NULL;
     s->images = NULL;
     s->methods = NULL;
+}
+
+static void recording_end(struct etl_stacks *s)
+{
+    tables_end(s);
+    etl_stack_names_destroy(s->names);
+    s->names = NULL;
 }
 
 static enum err recording_begin(struct etl_stacks *s)
@@ -486,8 +627,8 @@ static enum err recording_begin(struct etl_stacks *s)
     memset(s->processes, 0, sizeof s->processes);
     memset(s->threads, 0, sizeof s->threads);
     memset(s->guids, 0, sizeof s->guids);
-    s->n_waits = 0;
-    map_clear(&s->by_tid);
+    memset(s->on_cpu, 0, sizeof s->on_cpu);
+    waits_forget(s);
     etl_range_begin(&s->range);
     e = s->names ? ERR_OK : etl_stack_names_create(&s->names, s->seed); /* or those of --diff */
     e = e ? e : etl_stack_tree_init(&s->tree, s->seed);
@@ -500,15 +641,21 @@ static enum err join_begin(struct etl_stacks *s)
     struct etl_stack_join_conf conf = {
         .tree = &s->tree, .frame = frame_of, .is_kernel = is_kernel, .ctx = s};
     size_t used = etl_images_bytes(s->images) + etl_methods_bytes(s->methods);
-    size_t memory = opt_value(s->job->args, "diff") ? MEMORY / 2 : MEMORY; /* two trees */
+    size_t whole = s->live ? MEMORY - LIVE_MEMORY : MEMORY;
+    size_t memory = opt_value(s->job->args, "diff") ? whole / 2 : whole; /* two trees */
     size_t nodes = used < memory ? (memory - used) / NODE_MEMORY : 0;
+
+    enum err e;
 
     nodes = nodes > NODES_LEAST ? nodes : NODES_LEAST;
     s->tree.nodes_max = nodes < ETL_STACK_NODES ? nodes : ETL_STACK_NODES;
     s->no_stack = conf.no_stack = text_frame(s, "[no stack]");
     s->not_recorded = conf.not_recorded = text_frame(s, "[stack not recorded]");
     s->interrupt = text_frame(s, "[interrupt]");
-    return etl_stack_join_create(&s->join, &conf);
+    s->waiting = text_frame(s, "[waiting]");
+    s->ready = text_frame(s, "[ready]");
+    e = etl_stack_join_create(&s->join, &conf);
+    return e || !s->live ? e : etl_stack_live_create(&s->ranges, s->join);
 }
 
 static bool walk_once(struct etl_stacks *s, size_t part,
@@ -555,6 +702,11 @@ static enum err recording_read(struct etl_stacks *s, size_t part, bool *read)
     e = join_begin(s);
     if (e || !walk_once(s, part, on_count)) {
         return e;
+    }
+    waits_forget(s);
+    if (s->ranges) {
+        s->weight = etl_stack_live_end(s->ranges);
+        s->no_room += etl_stack_live_no_room(s->ranges);
     }
     etl_stack_join_end(s->join);
     etl_walk_close(s->walk);
@@ -605,7 +757,7 @@ static void put_notes(struct etl_stacks *s, struct table *sheet, const char *fil
     say(sheet, file, s->tree.truncated, "paths had no room and end with (more)");
     say(sheet, file, s->images_full, "images had no room");
     say(sheet, file, s->methods_full, "methods had no room");
-    say(sheet, file, s->no_room + n->no_room, "names or threads had no room");
+    say(sheet, file, s->no_room + n->no_room, "names, threads or allocations had no room");
     if (opt_value(s->job->args, "symbols")) {
         say(sheet, file, n->named, "images are named by their symbols");
         say(sheet, file, n->not_named, "images have no symbols in these directories");
@@ -702,13 +854,7 @@ static enum err base_read(struct etl_stacks *s, const char *path)
         s->base.tree = s->tree;
         memset(&s->tree, 0, sizeof s->tree);
     }
-    etl_stack_join_destroy(s->join);
-    etl_images_destroy(s->images);
-    etl_methods_destroy(s->methods);
-    etl_stack_tree_fini(&s->tree);
-    s->join = NULL;
-    s->images = NULL;
-    s->methods = NULL;
+    tables_end(s);
     return e;
 }
 
@@ -748,43 +894,6 @@ static enum err parse_event(struct etl_stacks *s, struct errmsg *why)
                 : ERR_OK;
 }
 
-/* Whether a recording is there, by whichever name: an .xz, or a buffer's header and behind it a
- * record of 32 or 64 bits that is the log's (no text has byte 0xc0). */
-static bool is_recording(const char *path)
-{
-    static const uint8_t xz[6] = {0xfd, '7', 'z', 'X', 'Z', 0};
-    FILE *f = os_is_file(path) ? os_fopen(path, "rb") : NULL;
-    uint8_t head[80];
-    size_t n = f ? fread(head, 1, sizeof head, f) : 0;
-
-    if (f) {
-        (void)fclose(f);
-    }
-    return (n >= sizeof xz && memcmp(head, xz, sizeof xz) == 0) ||
-           (n == sizeof head && (head[74] == 1 || head[74] == 2) && head[75] == 0xc0 &&
-            head[78] == 0 && head[79] == 0);
-}
-
-/* --output takes what would go to standard output. */
-static enum err open_output(struct etl_job *job, struct errmsg *why)
-{
-    const char *path = opt_value(job->args, "output");
-
-    path = path && etl_job_is_stdout(path) ? NULL : path;
-    if (path && is_recording(path)) {
-        return errmsg_set(why, ERR_USAGE, "--output: %s is a recording: it is not replaced", path);
-    }
-    if (path) {
-        job->out = os_fopen(path, "wb");
-        job->out_terminal = false;
-        if (!job->out) {
-            job->out = stdout;
-            return errmsg_set(why, ERR_IO, "%s cannot be written", path);
-        }
-    }
-    return ERR_OK;
-}
-
 static enum err run_all(struct etl_stacks *s, struct errmsg *why)
 {
     struct etl_job *job = s->job;
@@ -802,7 +911,7 @@ static enum err run_all(struct etl_stacks *s, struct errmsg *why)
         return errmsg_set(why, ERR_USAGE, "--format %s takes one recording, or --merge",
                           formats[job->other - 1]);
     }
-    e = open_output(job, why);
+    e = etl_job_output(job, why);
     e = !e && diff ? base_read(s, diff) : e;
     if (e || (diff && !s->base.n)) {
         return e; /* why is printed */
@@ -836,6 +945,12 @@ static enum err stacks_run(struct etl_job *job, struct errmsg *why)
     e = s->places ? etl_range_parse(&s->range, job, why) : ERR_NOMEM;
     s->range.goes_on = true; /* keys are told at the end */
     e = e ? e : parse_event(s, why);
+    s->split = opt_flag(job->args, "ready");
+    s->live = opt_flag(job->args, "live");
+    if (!e && (s->split ? s->of != OF_SWITCH : s->live && s->of != OF_VIRTUAL)) {
+        e = errmsg_set(why, ERR_USAGE, "--%s",
+                       s->split ? "ready is of --event switch" : "live is of --event virtual");
+    }
     e = e ? e : etl_job_dirs(job, "symbols", s->dirs, &s->n_dirs, why);
     e = e ? e : etl_job_number(job, "limit", table ? SHOWN : UINT64_MAX, &s->limit, why);
     if (!e && opt_value(job->args, "tags")) {
@@ -855,6 +970,9 @@ static const struct opt opts[] = {
     {"event", 'e', "EVENT",
      "what is counted: sample (default), switch, ready, alloc, virtual, fault, disk, PROVIDER#ID",
      false},
+    {"ready", 0, NULL,
+     "with --event switch: what threads stood ready apart, by the stack that made them so", false},
+    {"live", 0, NULL, "with --event virtual: only what was not freed until the end", false},
     {"symbols", 0, "DIR", "directory of symbols (PDB), flat or a symbol store; may be repeated",
      true},
     {"diff", 0, "FILE", "compares with this recording: what grew, in percent of all", false},

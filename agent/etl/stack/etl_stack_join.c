@@ -7,6 +7,8 @@
  *   held      an event, or several alike, without the frames of a key: of a user's key with the
  *             kernel's half (none, a node, a key), or of a kernel's key
  *
+ *   later     weights that are told later: the node they are for, once it is known
+ *
  * A key is given up when it is defined and nothing held refers to it. */
 #include "agent/etl/stack/etl_stack_join.h"
 
@@ -33,8 +35,14 @@ struct waiting {
     bool used;
 };
 
+struct later {
+    uint64_t weight;
+    uint32_t node;    /* 0: not known yet */
+    uint32_t holders; /* 0: it is free, and `node` is the next one that is, + 1 */
+};
+
 struct held {
-    uint32_t base, kernel, next, count, pid;
+    uint32_t base, kernel, next, count, pid, later;
     int64_t wall_ns;
     uint64_t ip, weight;
 };
@@ -57,9 +65,11 @@ struct etl_stack_join {
     struct key *keys;
     struct held *held;
     size_t n_keys, cap_keys, n_held, cap_held;
-    uint32_t free_key, free_held; /* index + 1 */
-    struct map numbers;           /* key's number → its index + 1, or CLOSED */
-    uint32_t kernel;              /* node above the kernel's halves */
+    struct later *later;
+    size_t n_later, cap_later;
+    uint32_t free_key, free_held, free_later; /* index + 1 */
+    struct map numbers;                       /* key's number → its index + 1, or CLOSED */
+    uint32_t kernel;                          /* node above the kernel's halves */
     uint32_t path[ETL_STACK_DEPTH];
 };
 
@@ -90,6 +100,7 @@ void etl_stack_join_destroy(struct etl_stack_join *j)
         mem_free(j->heads);
         mem_free(j->keys);
         mem_free(j->held);
+        mem_free(j->later);
         map_fini(&j->numbers);
         mem_free(j);
     }
@@ -148,6 +159,48 @@ static uint32_t path_copy(struct etl_stack_join *j, uint32_t base, uint32_t from
     return base;
 }
 
+/* -- weights that are told later -- */
+
+uint32_t etl_stack_join_later(struct etl_stack_join *j)
+{
+    uint32_t i = j->free_later;
+
+    if (i) {
+        j->free_later = j->later[i - 1].node;
+    } else if (VEC_ROOM(&j->later, &j->cap_later, j->n_later + 1, ETL_STACK_LATER) == ERR_OK) {
+        i = (uint32_t)++j->n_later;
+    } else {
+        return 0;
+    }
+    j->later[i - 1] = (struct later){.holders = 1};
+    return i;
+}
+
+void etl_stack_join_keep(struct etl_stack_join *j, uint32_t later)
+{
+    j->later[later - 1].holders++;
+}
+
+void etl_stack_join_weigh(struct etl_stack_join *j, uint32_t later, uint64_t weight)
+{
+    j->later[later - 1].weight += weight;
+}
+
+void etl_stack_join_release(struct etl_stack_join *j, uint32_t later)
+{
+    struct later *l = &j->later[later - 1];
+
+    assert(l->holders > 0);
+    if (--l->holders > 0) {
+        return;
+    }
+    if (l->weight && l->node) {
+        etl_stack_tree_add(j->conf.tree, l->node, l->weight, 1);
+    }
+    l->node = j->free_later;
+    j->free_later = later;
+}
+
 /* -- what is complete -- */
 
 static void count_at(struct etl_stack_join *j, uint32_t node, const struct held *h)
@@ -159,7 +212,12 @@ static void count_at(struct etl_stack_join *j, uint32_t node, const struct held 
 
         node = t->nodes[node].frame == at ? node : etl_stack_tree_child(t, node, at);
     }
-    etl_stack_tree_add(t, node, h->weight, h->count);
+    if (h->later) {
+        j->later[h->later - 1].node = node;
+        etl_stack_join_release(j, h->later);
+    } else {
+        etl_stack_tree_add(t, node, h->weight, h->count);
+    }
 }
 
 /* -- keys -- */
@@ -231,7 +289,8 @@ static uint32_t key_of(struct etl_stack_join *j, uint64_t number)
 
 static bool is_alike(const struct held *a, const struct held *b)
 {
-    return a->base == b->base && a->kernel == b->kernel && a->ip == b->ip && a->pid == b->pid;
+    return a->base == b->base && a->kernel == b->kernel && a->ip == b->ip && a->pid == b->pid &&
+           !a->later && !b->later;
 }
 
 static void kernel_leave(struct etl_stack_join *j, uint32_t kernel)
@@ -299,6 +358,7 @@ static void settle(struct etl_stack_join *j, struct waiting *w)
                      .kernel = w->kernel,
                      .count = 1,
                      .pid = w->ev.pid,
+                     .later = w->ev.later,
                      .wall_ns = w->ev.wall_ns,
                      .ip = w->ev.ip,
                      .weight = w->ev.weight};
@@ -361,6 +421,9 @@ void etl_stack_join_event(struct etl_stack_join *j, const struct etl_stack_event
     uint32_t *head = head_of(j, ev->ticks, ev->tid, ev->cpu);
 
     expel(j, w);
+    if (ev->later) {
+        etl_stack_join_keep(j, ev->later);
+    }
     *w = (struct waiting){.ev = *ev, .next = *head, .used = true};
     if (*head) {
         j->ring[*head - 1].prev = (uint32_t)j->at + 1;

@@ -5,6 +5,7 @@
  * What is counted here: an event waits until the user's half came, or ETL_STACK_WAITING newer ones;
  * then for the addresses of its keys. The addresses of a key are those of its first definition at
  * or after the reference; a key that is defined is another one from then on.
+ * The weight of an event may be told later (etl_stack_join_later): how long what it began took.
  * Bounds:  ETL_STACK_WAITING events, ETL_STACK_KEYS open keys, ETL_STACK_HELD different things
  *          that wait for them; what has no room is counted without that half.
  * Threads: one owner. */
@@ -16,7 +17,8 @@
 #define ETL_STACK_WAITING 16384
 #define ETL_STACK_KEYS    32768
 #define ETL_STACK_HELD    65536
-#define ETL_STACK_DEPTH   512 /* frames of a half; further ones are left out and counted */
+#define ETL_STACK_LATER   262144 /* weights that are not told yet */
+#define ETL_STACK_DEPTH   512    /* frames of a half; further ones are left out and counted */
 
 struct etl_stack_event {
     int64_t ticks, wall_ns;
@@ -24,6 +26,7 @@ struct etl_stack_event {
     uint32_t base; /* the node it is counted under */
     uint64_t ip;   /* where it was, the innermost frame; 0 = not known */
     uint64_t weight;
+    uint32_t later; /* of etl_stack_join_later, which gives the weight then; or 0 */
 };
 
 /* Addresses as they stand in a record, the innermost first. */
@@ -58,6 +61,13 @@ NODISCARD enum err etl_stack_join_create(struct etl_stack_join **out,
 void etl_stack_join_destroy(struct etl_stack_join *j); /* NULL is allowed */
 
 void etl_stack_join_event(struct etl_stack_join *j, const struct etl_stack_event *ev);
+
+/* A weight for one event that is told bit by bit, held by the caller until it is released by all
+ * who keep it. An event without weight then is not counted. 0: no room. */
+uint32_t etl_stack_join_later(struct etl_stack_join *j);
+void etl_stack_join_keep(struct etl_stack_join *j, uint32_t later);
+void etl_stack_join_weigh(struct etl_stack_join *j, uint32_t later, uint64_t weight);
+void etl_stack_join_release(struct etl_stack_join *j, uint32_t later);
 
 /* A stack for the event of that time and thread, of thread 0 also of that CPU. */
 void etl_stack_join_part(struct etl_stack_join *j, int64_t ticks, uint32_t tid, uint32_t cpu,
