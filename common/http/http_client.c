@@ -518,6 +518,7 @@ static enum err client_run(struct http_client *c, struct http_client_turn *t, st
         return errmsg_set(why, ERR_CLOSED, "stopped");
     }
     if (code) {
+        t->r->status = t->bad == ERR_FULL && status >= 200 && status <= 599 ? (unsigned)status : 0;
         return client_failed(c, t, code, why);
     }
     if (status < 200 || status > 599) {

@@ -73,7 +73,7 @@ struct http_client_request {
 
 /* Caller's storage, for any number of requests one after the other. */
 struct http_client_reply {
-    unsigned status; /* 200 to 599 */
+    unsigned status; /* 200 to 599; 0: not known */
     struct buf body;
     struct buf headers;     /* of the last reply, "name: value\r\n" each; http_client_header */
     uint32_t retry_after_s; /* 0: not said; at most a day */
@@ -88,7 +88,8 @@ void http_client_reply_fini(struct http_client_reply *r);
  *         ERR_UNREACHABLE  no such name, nobody listens, the connection broke: perhaps it was heard
  *         ERR_TIMEOUT      perhaps it was heard
  *         ERR_TRUST        the peer's certificate, or it does not take ours
- *         ERR_FULL         a reply larger than reply_max or HTTP_CLIENT_HEADERS_MAX
+ *         ERR_FULL         a reply larger than reply_max or HTTP_CLIENT_HEADERS_MAX; its status is
+ *                          known all the same
  *         ERR_CORRUPT      what came is no HTTP
  *         ERR_CLOSED       http_client_stop;  those of `take` */
 NODISCARD enum err http_client_ask(struct http_client *c, const struct http_client_request *q,

@@ -327,6 +327,7 @@ static void a_reply_beyond_its_bound_ends_the_request(void **state)
     assert_ok(get(s.port, 8, &r, &why));
     assert_int_equal(r.body.n, 8);
     assert_err(get(s.port, 7, &r, &why), ERR_FULL);
+    assert_int_equal(r.status, 200);
     assert_non_null(strstr(why.text, "larger than the 7 bytes"));
     server_stop(&s);
 
