@@ -30,6 +30,7 @@
 #include "collector/api/admin.h"
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
+#include "collector/clickhouse/ch_conf.h"
 #include "collector/collector_store.h"
 #include "collector/console/console.h"
 #include "collector/console/console_door.h"
@@ -69,6 +70,7 @@ struct collector {
     bool net; /* initialised */
     struct tls_config *tls;
     struct collector_store data;
+    struct ch_conf ch;
     struct net_pub *pub;
     struct forgotten *forgotten;
     struct session *session;
@@ -168,6 +170,7 @@ static void tell_metrics(void *ctx, struct metrics *out)
         .console = c->console,
         .door = c->door,
         .pulse = c->data.pulse,
+        .sink = c->data.sink,
         .started_ns = c->started_ns,
         .hosts = count_hosts(c),
     };
@@ -183,6 +186,21 @@ static void tell_metrics(void *ctx, struct metrics *out)
         env.http = c->http ? http_listener(c->http) : NULL;
     }
     metrics_gather(out, &env);
+}
+
+/* Of a collector that is ready: agents need no ClickHouse. */
+static void tell_lag(const struct collector *c, struct errmsg *why)
+{
+    struct ch_sink_stats s;
+
+    if (!c->data.sink) {
+        return;
+    }
+    ch_sink_stats(c->data.sink, &s);
+    if (!s.working || s.lag_ns > 60 * CLK_S) {
+        (void)errmsg_set(why, ERR_OK, "ClickHouse lags %lld s%s%s", (long long)(s.lag_ns / CLK_S),
+                         s.working ? "" : ": ", s.trouble);
+    }
 }
 
 static bool tell_ready(void *ctx, struct errmsg *why)
@@ -206,6 +224,7 @@ static bool tell_ready(void *ctx, struct errmsg *why)
     } else if (stats.head_bytes >= c->conf->head_bytes_max) {
         (void)errmsg_set(why, ERR_FULL, "the store's memory is full: agents wait");
     } else {
+        tell_lag(c, why);
         return true;
     }
     return false;
@@ -755,6 +774,40 @@ static void descriptors_check(const struct collector *c)
     }
 }
 
+static bool tell_sink(void *ctx, const struct uuid *host, struct ch_host_state *out)
+{
+    struct session_host s = {0};
+    bool heard = session_host_state(((const struct collector *)ctx)->session, host, &s);
+
+    *out = (struct ch_host_state){
+        .connected = s.connected, .heard_ns = s.heard_ns, .clones = s.clones};
+    return heard;
+}
+
+/* The way into ClickHouse, when there is one; before the store, whose threads come to it. */
+static enum err sink_make(struct collector *c, struct errmsg *why)
+{
+    struct ch_sink_conf conf = {.fio = c->conf->fio,
+                                .data_dir = c->conf->data_dir,
+                                .hosts_max = c->conf->hosts_max,
+                                .forget_ns = c->conf->accept_age_ns,
+                                .host_state = tell_sink,
+                                .ctx = c};
+    enum err e = ch_conf_read(&c->ch, c->conf->source, c->conf->data_dir, why);
+
+    if (e || !c->ch.on) {
+        return e;
+    }
+    conf.name = c->ch.name;
+    conf.server = c->ch.server;
+    conf.keep = c->ch.keep;
+    conf.samples = c->ch.samples;
+    conf.n_samples = c->ch.n_samples;
+    conf.gather_ns = c->ch.gather_ns;
+    conf.quorum = c->ch.quorum;
+    return ch_sink_open(&c->data.sink, &conf, why);
+}
+
 static enum err collector_open(struct collector *c, struct errmsg *why)
 {
     enum err e = net_init(why);
@@ -770,6 +823,9 @@ static enum err collector_open(struct collector *c, struct errmsg *why)
     }
     if (!e) {
         e = trust_make(c, why);
+    }
+    if (!e) {
+        e = sink_make(c, why);
     }
     if (!e) {
         e = collector_store_open(&c->data, why);
@@ -789,6 +845,9 @@ static enum err collector_open(struct collector *c, struct errmsg *why)
     }
     if (!e) {
         e = stages_make(c, c->data.feed.epoch, why);
+    }
+    if (!e && c->data.sink) {
+        e = ch_sink_start(c->data.sink, c->data.store);
     }
     if (!e) {
         e = listen_query(c, why);
@@ -864,6 +923,8 @@ void collector_stop(struct collector *c)
     collector_store_feed_stop(&c->data.feed);
     stop_log(&since_ns, "feed");
     pulse_stop(c->data.pulse);
+    ch_sink_stop(c->data.sink);
+    stop_log(&since_ns, "clickhouse");
     session_destroy(c->session);
     atomic_store(&c->data.lab, NULL);
     lab_service_close(c->lab);
@@ -872,6 +933,8 @@ void collector_stop(struct collector *c)
     stop_log(&since_ns, "session");
     store_close(c->data.store);
     stop_log(&since_ns, "store");
+    ch_sink_close(c->data.sink);
+    ch_conf_fini(&c->ch);
     serve_destroy(c->serve);
     pulse_destroy(c->data.pulse);
     admin_destroy(c->admin);

@@ -243,12 +243,18 @@ static void store_on_stored(void *ctx, const struct store_stored *stored)
     if (lab) {
         lab_service_stored(lab, stored->batch, stored->received_ns);
     }
+    if (s->sink) {
+        ch_sink_stored(s->sink, stored);
+    }
     collector_store_feed_stored(&s->feed, stored);
 }
 
 static bool store_before_forget(void *ctx)
 {
-    return collector_store_feed_keep(&((struct collector_store *)ctx)->feed);
+    struct collector_store *s = ctx;
+    bool sent = !s->sink || ch_sink_keep(s->sink);
+
+    return (!s->conf->feed_bytes || collector_store_feed_keep(&s->feed)) && sent;
 }
 
 static void store_on_failed(void *ctx, const struct errmsg *why)
@@ -383,7 +389,7 @@ enum err collector_store_open(struct collector_store *s, struct errmsg *why)
         .commit_gather_ns = 20 * CLK_MS,
         .commit_bytes = 1u << 20,
         .on_stored = store_on_stored,
-        .before_forget = s->conf->feed_bytes ? store_before_forget : NULL,
+        .before_forget = s->conf->feed_bytes || s->sink ? store_before_forget : NULL,
         .on_failed = store_on_failed,
         .on_no_space = store_on_no_space,
         .on_trouble = store_on_trouble,

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "collector/clickhouse/ch_sink.h"
 #include "collector/conf/collector_conf.h"
 #include "collector/lab/lab_service.h"
 #include "collector/query/pulse.h"
@@ -36,6 +37,7 @@ struct collector_store {
     struct store *store;
     struct collector_feed feed;
     _Atomic(struct lab_service *) lab; /* NULL: not yet, or no more; the owner's */
+    struct ch_sink *sink;              /* NULL: no clickhouse.urls; the owner's, as pulse */
     struct pulse *pulse;               /* stopped before the store closes, destroyed by the owner */
     int64_t progress_ns;               /* of the last line about recovery */
     int percent;                       /* last reported to the service manager */

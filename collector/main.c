@@ -26,6 +26,7 @@ static const struct {
     {&cmd_run_options, collector_cmd_run},
     {&cmd_pki_options, collector_cmd_pki},
     {&cmd_store_options, collector_cmd_store},
+    {&cmd_clickhouse_options, collector_cmd_clickhouse},
     {&cmd_doctor_options, collector_cmd_doctor},
     {&config_sample, cmd_config_sample},
     {&completion, NULL},

@@ -153,6 +153,19 @@ void ch_native_u64(struct ch_block *b, size_t i, uint64_t v)
     }
 }
 
+void ch_native_fill(struct ch_block *b, size_t i, uint64_t v)
+{
+    size_t rows = b->rows;
+
+    buf_reset(&b->column[i].data);
+    b->column[i].rows = 0;
+    b->column[i].used = false;
+    for (b->rows = 1; v && b->rows <= rows; b->rows++) {
+        ch_native_u64(b, i, v);
+    }
+    b->rows = rows;
+}
+
 void ch_native_uuid(struct ch_block *b, size_t i, const struct uuid *v)
 {
     struct block_column *c = column_take(b, i);
@@ -217,8 +230,8 @@ enum err ch_native_encode(struct ch_block *b, enum ch_dialect d, struct buf *sql
 
         if (c->used) {
             column_fill(b, i, b->rows);
-            buf_printf(sql, "%s`%s`", comma, b->columns[i].name);
-            comma = ", ";
+            buf_printf(sql, "%s%s", comma, b->columns[i].name);
+            comma = ",";
             n++;
         }
         if (c->data.bad || c->ends.bad) {

@@ -34,6 +34,9 @@ void ch_native_str(struct ch_block *b, size_t column, struct str v);
 void ch_native_strings(struct ch_block *b, size_t column, const struct str *v, size_t n);
 void ch_native_u64s(struct ch_block *b, size_t column, const uint64_t *v, size_t n);
 
+/* One number for all rows of a column, in the place of what they had. */
+void ch_native_fill(struct ch_block *b, size_t column, uint64_t v);
+
 enum ch_table ch_native_table(const struct ch_block *b);
 size_t ch_native_rows(const struct ch_block *b);
 size_t ch_native_bytes(const struct ch_block *b); /* about what it encodes to */

@@ -205,7 +205,7 @@ static const struct alias {
 static const struct metric *metric_of(enum ch_table t, size_t column)
 {
     for (const struct metric *m = metric_next(NULL); m; m = metric_next(m)) {
-        if (m->column && ch_schema_metric(t, m->id) == column) {
+        if (m->column && column && ch_schema_metric(t, m->id) == column) {
             return m;
         }
     }

@@ -67,7 +67,8 @@ enum ch_table { CH_TABLE_LIST(CH_TABLE_ENUM) CH_TABLES };
 #undef CH_TABLE_ENUM
 
 enum ch_kind { CH_COMING = 1, CH_GIVEN_UP = 2, CH_STORED = 3 }; /* batch.kind */
-#define CH_FRESH 1u                                             /* cell.flags */
+#define CH_FORGOTTEN "forgotten"                                /* collector.version */
+#define CH_FRESH     1u                                         /* cell.flags */
 
 /* Parts of a metric in cells and tiers, in the order of the columns: three of a counter, four of a
  * gauge. */

@@ -165,8 +165,10 @@
     X(T, made, UINT64, ZSTD)  \
     X(T, received_until, TIME, ZSTD)
 
+/* id: of its data_dir; two alive with one name are a mistake. */
 #define CH_COLLECTOR_COLUMNS(X, T) \
     X(T, name, STRING, ZSTD)       \
+    X(T, id, UUID, ZSTD)           \
     X(T, version, STRING, ZSTD)    \
     X(T, started, TIME, ZSTD)      \
     X(T, seen, TIME, ZSTD)

@@ -47,10 +47,11 @@ int collector_cmd_group_run(const struct collector_cmd_group *g, int argc, char 
 int collector_cmd_run(int argc, char **argv);
 int collector_cmd_pki(int argc, char **argv);
 int collector_cmd_store(int argc, char **argv);
+int collector_cmd_clickhouse(int argc, char **argv);
 int collector_cmd_doctor(int argc, char **argv);
 
 /* For the program's page and completion. */
 extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options,
-    cmd_doctor_options;
+    cmd_clickhouse_options, cmd_doctor_options;
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/ca/ca_cert.h"
+#include "collector/clickhouse/ch_check.h"
 #include "collector/doctor/collector_doctor_disk.h"
 #include "common/base/buf.h"
 #include "common/base/clk.h"
@@ -753,6 +754,21 @@ static void check_console(struct collector_doctor *d)
 
 /* -- all of it -- */
 
+/* Only where it is wanted: otherwise there is no word of it. */
+static void check_clickhouse(struct collector_doctor *d)
+{
+    struct errmsg why = {""};
+    struct ch_conf ch;
+
+    if (ch_conf_read(&ch, d->c->source, d->c->data_dir, &why)) {
+        check_result_report(d->all, "clickhouse", CHECK_RESULT_FAILED, "correct the setting", "%s",
+                            why.text);
+    } else if (ch.on) {
+        ch_check_run(d->all, &ch, d->c->data_dir, d->conf->now_ns);
+    }
+    ch_conf_fini(&ch);
+}
+
 void collector_doctor_run(struct findings *to, const struct collector_doctor_conf *conf)
 {
     struct collector_doctor d = {.conf = conf, .c = conf->conf, .all = to};
@@ -764,6 +780,7 @@ void collector_doctor_run(struct findings *to, const struct collector_doctor_con
     check_listeners(&d);
     check_trust(&d);
     check_console(&d);
+    check_clickhouse(&d);
     collector_doctor_disk(to, conf->conf, conf->now_ns, conf->connect_ns, d.running);
     check_limits(&d);
     check_fleet(&d);

@@ -176,7 +176,8 @@ static void answer_ready(struct http *h, struct http_server_call *call)
     char text[600];
 
     if (h->conf.ready(h->conf.ctx, &why)) {
-        http_server_answer_text(call, 200, "ok\n");
+        (void)snprintf(text, sizeof text, "ok%s%s\n", why.text[0] ? "; " : "", why.text);
+        http_server_answer_text(call, 200, text);
     } else {
         (void)snprintf(text, sizeof text, "%s\n", why.text);
         http_server_answer_text(call, 503, text);

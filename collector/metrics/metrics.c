@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "collector/ca/trust.h"
+#include "collector/clickhouse/ch_sink.h"
 #include "collector/console/console.h"
 #include "collector/console/console_door.h"
 #include "collector/ingest/session.h"
@@ -40,6 +41,9 @@ static const struct member session_members[] = {SESSION_STATS(MEMBER)};
 #undef STATS
 #define STATS struct feed_stats
 static const struct member feed_members[] = {FEED_STATS(MEMBER)};
+#undef STATS
+#define STATS struct ch_sink_stats
+static const struct member sink_members[] = {CH_SINK_STATS(MEMBER)};
 #undef STATS
 #define STATS struct journal_stats
 static const struct member journal_members[] = {JOURNAL_STATS(MEMBER)};
@@ -272,6 +276,21 @@ static void add_feed(struct metrics *out, const struct metrics_env *env)
     }
 }
 
+static void add_sink(struct metrics *out, const struct metrics_env *env)
+{
+    struct ch_sink_stats s;
+
+    if (env->sink) {
+        ch_sink_stats(env->sink, &s);
+        ADD_MEMBERS(out, &s, sink_members);
+        gauge(out, "procfleet_clickhouse_lag_seconds",
+              "Age of the oldest batch that is not in ClickHouse.", seconds(s.lag_ns));
+        gauge(out, "procfleet_clickhouse_working", "1: ClickHouse takes what is sent.", s.working);
+        metrics_add(out, "procfleet_clickhouse_cpu_seconds_total", "CPU time of its thread.",
+                    METRICS_COUNTER, "", seconds(s.cpu_ns));
+    }
+}
+
 /* -- listeners, TLS, certificates, http -- */
 
 struct listener {
@@ -492,6 +511,7 @@ void metrics_gather(struct metrics *out, const struct metrics_env *env)
         add_session(out, env->session);
     }
     add_feed(out, env);
+    add_sink(out, env);
     add_net(out, env);
     if (env->console) {
         add_console(out, env->console);

@@ -27,6 +27,7 @@ struct metrics {
     struct metrics_value all[METRICS_MAX]; /* those of one name lie side by side */
 };
 
+struct ch_sink;
 struct console;
 struct console_door;
 struct feed;
@@ -44,6 +45,7 @@ struct trust;
 struct metrics_env {
     struct store *store;
     struct pulse *pulse;
+    struct ch_sink *sink;
     struct session *session;
     struct feed *feed;
     struct journal *journal;

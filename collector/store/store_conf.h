@@ -21,7 +21,8 @@ struct store_stored {
     struct batch *batch; /* decoded: wire_batch_hold keeps it */
     const void *bytes;   /* encoded */
     size_t n;
-    int64_t received_ns; /* UTC */
+    int64_t received_ns;             /* UTC */
+    const struct host_offset *clock; /* of the host when it made the batch */
 };
 
 /* Something that a question could not read. */

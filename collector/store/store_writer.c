@@ -223,8 +223,9 @@ static void group_answer(struct store *s)
 
     for (i = s->group; i; i = i->next) {
         if (i->result == ERR_OK && s->conf.on_stored) {
-            const struct store_stored stored = {i->host_name, i->batch, i->sent->bytes, i->sent->n,
-                                                i->sent->received_ns};
+            const struct store_stored stored = {i->host_name,         i->batch,
+                                                i->sent->bytes,       i->sent->n,
+                                                i->sent->received_ns, &i->sent->clock};
 
             s->conf.on_stored(s->conf.ctx, &stored);
         }

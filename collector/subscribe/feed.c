@@ -196,8 +196,13 @@ void feed_stored(void *ctx, const struct store_stored *s)
 {
     struct feed *f = ctx;
     struct batch *b = s->batch;
-    const struct store_raw raw = {b->head.stream,  b->head.seq, s->received_ns,
-                                  b->n_events > 0, s->bytes,    s->n};
+    const struct store_raw raw = {.stream = b->head.stream,
+                                  .seq = b->head.seq,
+                                  .received_ns = s->received_ns,
+                                  .clock = s->clock,
+                                  .has_events = b->n_events > 0,
+                                  .bytes = s->bytes,
+                                  .n = s->n};
     bool topics[FEED_TOPICS] = {
         [FEED_EVENT] = b->n_events && (f->conf.journal || f->conf.listeners(f->conf.ctx) > 0),
         [FEED_SAMPLE] = b->n_ticks && b->n_runs && feed_wants_samples(f),

@@ -23,6 +23,7 @@ NODISCARD enum err store_view_scan(const struct store_view *v, size_t host, int6
 struct store_raw {
     uint64_t stream, seq;
     int64_t received_ns;
+    const struct host_offset *clock;
     bool has_events;
     const void *bytes; /* encoded */
     size_t n;

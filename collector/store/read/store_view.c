@@ -146,6 +146,7 @@ static enum err give_raw(const struct head_batch *b, struct buf *room,
     struct store_raw raw = {.stream = b->stream,
                             .seq = b->seq,
                             .received_ns = b->received_ns,
+                            .clock = &b->clock,
                             .has_events = b->has_events,
                             .n = b->n};
     enum err e = head_batch_bytes(b, room, &raw.bytes);

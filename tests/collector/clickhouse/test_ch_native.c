@@ -200,8 +200,8 @@ static void what_is_written_is_read_back(void **state)
         buf_init(&out, 1u << 20);
         assert_ok(ch_native_encode(b, CH_FULL, &sql, &out));
         assert_string_equal(buf_cstr(&sql),
-                            "INSERT INTO `batch` (`host_id`, `seq`, `kind`, `boot`, `source`, "
-                            "`clock_offset`, `stage`, `count`) FORMAT Native");
+                            "INSERT INTO `batch` (host_id,seq,kind,boot,source,clock_offset,"
+                            "stage,count) FORMAT Native");
         ch_native_in_init(&in, out.p, out.n, 1u << 20);
         assert_ok(ch_native_next(&in));
         assert_int_equal(in.n_columns, 8);

@@ -1,0 +1,449 @@
+#include "collector/clickhouse/ch_rows.h"
+
+#include <stdio.h>
+
+#include "collector/store/batch_time.h"
+#include "collector/store/rollup/cell.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
+#include "common/model/ledger.h"
+
+#define PROVIDER_EVENT UINT64_C(0x80000000) /* their numbers, however they were kept */
+
+struct ch_rows {
+    const char *collector;
+    struct ch_block *block[CH_TABLES]; /* NULL: not one of ours */
+    struct wire_encoder *encoder;
+    struct buf rest, text;
+    size_t batches;
+    uint64_t values;
+    /* Of the batch at hand. */
+    const struct ch_rows_batch *b;
+    uint64_t rows, cells;
+    uint32_t alive;
+    const struct batch_column *column[METRIC_COLS];
+    size_t at[METRIC_COLS]; /* values of runs before */
+};
+
+static const enum ch_table ours[] = {CH_CELL, CH_SAMPLE, CH_EVENT, CH_PROCESS, CH_HOST, CH_BATCH};
+
+enum err ch_rows_create(struct ch_rows **out, const char *collector)
+{
+    struct ch_rows *r = mem_zalloc(sizeof *r);
+    enum err e = r ? wire_batch_encoder_create(&r->encoder) : ERR_NOMEM;
+
+    for (size_t i = 0; i < sizeof ours / sizeof *ours && !e; i++) {
+        e = ch_native_block_create(&r->block[ours[i]], ours[i]);
+    }
+    if (e) {
+        ch_rows_destroy(r);
+        return e;
+    }
+    r->collector = collector;
+    buf_init(&r->rest, WIRE_BATCH_OWN_MAX);
+    buf_init(&r->text, 4096);
+    *out = r;
+    return ERR_OK;
+}
+
+void ch_rows_destroy(struct ch_rows *r)
+{
+    if (!r) {
+        return;
+    }
+    for (size_t t = 0; t < CH_TABLES; t++) {
+        ch_native_block_destroy(r->block[t]);
+    }
+    wire_batch_encoder_destroy(r->encoder);
+    buf_fini(&r->rest);
+    buf_fini(&r->text);
+    mem_free(r);
+}
+
+void ch_rows_reset(struct ch_rows *r)
+{
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        ch_native_block_reset(r->block[ours[i]]);
+    }
+    r->batches = 0;
+    r->values = 0;
+}
+
+struct ch_block *ch_rows_block(struct ch_rows *r, enum ch_table t)
+{
+    return r->block[t];
+}
+
+size_t ch_rows_batches(const struct ch_rows *r)
+{
+    return r->batches;
+}
+
+uint64_t ch_rows_values(const struct ch_rows *r)
+{
+    return r->values;
+}
+
+size_t ch_rows_bytes(const struct ch_rows *r)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        n += ch_native_bytes(r->block[ours[i]]);
+    }
+    return n;
+}
+
+/* -- cells and samples -- */
+
+/* What cells, samples, processes and events begin with. */
+static void put_instance(struct ch_block *b, const struct batch_head *head, struct proc_id id)
+{
+    ch_native_row(b);
+    ch_native_uuid(b, CH_CELL_host_id, &head->host);
+    ch_native_uuid(b, CH_CELL_boot, &head->boot);
+    ch_native_u64(b, CH_CELL_pid, id.pid);
+    ch_native_u64(b, CH_CELL_start, id.start);
+}
+
+static void put_metric(struct ch_block *b, unsigned id, const int64_t *v, size_t n)
+{
+    size_t at = ch_schema_metric(CH_CELL, id);
+    bool counter = metric_by_id(id)->kind == METRIC_COUNTER;
+    struct cell c = {.count = n, .last_ns = n > 1};
+    uint64_t last;
+
+    cell_values(&c, counter, v, n, false);
+    last = (uint64_t)v[n - 1];
+    ch_native_u64(b, at + CH_LAST, last);
+    if (counter) {
+        ch_native_u64(b, at + CH_GREW, last - (uint64_t)v[0]);
+        ch_native_u64(b, at + CH_MOST, n > 1 ? (uint64_t)c.max : 0);
+    } else {
+        ch_native_u64(b, at + CH_UP, (uint64_t)c.max - last);
+        ch_native_u64(b, at + CH_DOWN, last - (uint64_t)c.min);
+        ch_native_u64(b, at + CH_DEV, (uint64_t)c.sum - n * last);
+    }
+}
+
+/* The values of the run's tick `tick` (of the rows) and what follows. */
+static const int64_t *run_values(const struct ch_rows *r, const struct batch_run *run, unsigned id,
+                                 size_t tick)
+{
+    return r->column[id]->values + r->at[id] + (tick - run->first_tick);
+}
+
+static void put_mask(struct ch_block *b, size_t at, metric_mask mask)
+{
+    ch_native_u64(b, at, metric_mask_low(mask));
+    ch_native_u64(b, at + 1, metric_mask_high(mask));
+}
+
+/* Ticks [begin, end) of the run: one cell. */
+static void put_cell(struct ch_rows *r, const struct batch_run *run, size_t begin, size_t end)
+{
+    const struct batch_head *head = &r->b->rest->head;
+    struct ch_block *b = r->block[CH_CELL];
+    struct metric_mask_walk walk = metric_mask_walk(run->mask);
+
+    put_instance(b, head, run->id);
+    ch_native_u64(b, CH_CELL_ts, (uint64_t)r->b->rows->wall_ns[begin]);
+    ch_native_u64(b, CH_CELL_last_ts, (uint64_t)r->b->rows->wall_ns[end - 1]);
+    ch_native_u64(b, CH_CELL_n, end - begin);
+    ch_native_u64(b, CH_CELL_stream, head->stream);
+    ch_native_u64(b, CH_CELL_seq, head->seq);
+    ch_native_u64(b, CH_CELL_flags, run->fresh && begin == run->first_tick ? CH_FRESH : 0);
+    put_mask(b, CH_CELL_mask, run->mask);
+    while (metric_mask_walk_next(&walk)) {
+        put_metric(b, walk.id, run_values(r, run, walk.id, begin), end - begin);
+    }
+    r->cells++;
+    r->rows += end - begin;
+    r->values += (end - begin) * metric_mask_count(run->mask);
+}
+
+static void put_samples(struct ch_rows *r, const struct batch_run *run, size_t begin, size_t end)
+{
+    const struct batch_head *head = &r->b->rest->head;
+    struct ch_block *b = r->block[CH_SAMPLE];
+
+    for (size_t tick = begin; tick < end; tick++) {
+        struct metric_mask_walk walk = metric_mask_walk(run->mask);
+
+        put_instance(b, head, run->id);
+        ch_native_u64(b, CH_SAMPLE_ts, (uint64_t)r->b->rows->wall_ns[tick]);
+        ch_native_u64(b, CH_SAMPLE_stream, head->stream);
+        ch_native_u64(b, CH_SAMPLE_seq, head->seq);
+        ch_native_u64(b, CH_SAMPLE_flags, run->fresh && tick == run->first_tick ? CH_FRESH : 0);
+        put_mask(b, CH_SAMPLE_mask, run->mask);
+        while (metric_mask_walk_next(&walk)) {
+            ch_native_u64(b, ch_schema_metric(CH_SAMPLE, walk.id),
+                          (uint64_t)*run_values(r, run, walk.id, tick));
+        }
+    }
+}
+
+static void put_run(struct ch_rows *r, const struct batch_run *run)
+{
+    size_t first = r->b->first_tick, behind = first + r->b->rest->n_ticks;
+    size_t begin = run->first_tick > first ? run->first_tick : first;
+    size_t end = (size_t)run->first_tick + run->n_ticks;
+    const int64_t *wall_ns = r->b->rows->wall_ns;
+
+    end = end < behind ? end : behind;
+    if (begin >= end) {
+        return;
+    }
+    r->alive += end == behind && run->id.pid != 0;
+    if (r->b->samples) {
+        put_samples(r, run, begin, end);
+    }
+    for (size_t next; begin < end; begin = next) {
+        for (next = begin + 1;
+             next < end && wall_ns[next] / CH_ROWS_SPAN_NS == wall_ns[begin] / CH_ROWS_SPAN_NS;
+             next++) {
+        }
+        put_cell(r, run, begin, next);
+    }
+}
+
+/* Goes over all runs; put: makes their rows. False: a run has values that are not there. */
+static bool runs_walk(struct ch_rows *r, bool put)
+{
+    const struct batch *rows = r->b->rows;
+
+    memset(r->at, 0, sizeof r->at);
+    for (size_t i = 0; i < rows->n_runs; i++) {
+        const struct batch_run *run = &rows->runs[i];
+        struct metric_mask_walk walk = metric_mask_walk(run->mask);
+
+        if (put) {
+            put_run(r, run);
+        }
+        while (metric_mask_walk_next(&walk)) {
+            r->at[walk.id] += run->n_ticks;
+            if (!r->column[walk.id] || r->column[walk.id]->n_values < r->at[walk.id]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Errors: ERR_INVALID; nothing is put then */
+static enum err put_runs(struct ch_rows *r)
+{
+    const struct batch *rows = r->b->rows;
+
+    memset(r->column, 0, sizeof r->column);
+    for (size_t i = 0; i < rows->n_columns; i++) {
+        unsigned id = rows->columns[i].metric;
+
+        if (ch_schema_metric(CH_CELL, id)) {
+            r->column[id] = &rows->columns[i];
+        }
+    }
+    if (!runs_walk(r, false)) {
+        return ERR_INVALID;
+    }
+    (void)runs_walk(r, true);
+    return ERR_OK;
+}
+
+/* -- the rest -- */
+
+void ch_rows_process(struct ch_rows *r, const struct uuid *host, const struct uuid *boot,
+                     const struct proc_info *info, int64_t seen_ns)
+{
+    struct ch_block *b = r->block[CH_PROCESS];
+
+    ch_native_row(b);
+    ch_native_uuid(b, CH_PROCESS_host_id, host);
+    ch_native_uuid(b, CH_PROCESS_boot, boot);
+    ch_native_u64(b, CH_PROCESS_pid, info->id.pid);
+    ch_native_u64(b, CH_PROCESS_start, info->id.start);
+    ch_native_u64(b, CH_PROCESS_seen, (uint64_t)seen_ns);
+    ch_native_u64(b, CH_PROCESS_have, info->have);
+    ch_native_u64(b, CH_PROCESS_origin, info->origin);
+    ch_native_u64(b, CH_PROCESS_cpu_origin, info->cpu_origin);
+    ch_native_u64(b, CH_PROCESS_parent_pid, info->parent_pid);
+    ch_native_u64(b, CH_PROCESS_parent_start, info->parent_start);
+    ch_native_u64(b, CH_PROCESS_sequence, info->sequence);
+    ch_native_u64(b, CH_PROCESS_session_id, info->session_id);
+    ch_native_u64(b, CH_PROCESS_exit_code, info->exit_code);
+    ch_native_u64(b, CH_PROCESS_create_ts, (uint64_t)info->create_ns);
+    ch_native_u64(b, CH_PROCESS_exit_ts, (uint64_t)info->exit_ns);
+    ch_native_str(b, CH_PROCESS_name, info->name);
+    ch_native_str(b, CH_PROCESS_image, info->image);
+    ch_native_str(b, CH_PROCESS_command_line, info->command_line);
+    ch_native_str(b, CH_PROCESS_user, info->user);
+}
+
+/* Of one batch a start says least of a process, its end most. */
+enum { SEEN_START, SEEN_INFO, SEEN_STOP };
+
+static struct str event_type(struct ch_rows *r, const struct life_event *e)
+{
+    buf_reset(&r->text);
+    if (e->type) {
+        buf_printf(&r->text, "%.*s/%.*s/%.*s", (int)e->type->provider.n, e->type->provider.p,
+                   (int)e->type->task.n, e->type->task.p, (int)e->type->name.n, e->type->name.p);
+    }
+    return str_make(buf_cstr(&r->text));
+}
+
+static void put_events(struct ch_rows *r, int64_t t1_ns)
+{
+    const struct batch *rest = r->b->rest;
+    uint64_t life = 0, provider = PROVIDER_EVENT;
+
+    for (size_t i = 0; i < rest->n_events; i++) {
+        const struct life_event *e = &rest->events[i];
+        struct ch_block *b = r->block[CH_EVENT];
+
+        ch_native_row(b);
+        ch_native_uuid(b, CH_EVENT_host_id, &rest->head.host);
+        ch_native_uuid(b, CH_EVENT_boot, &rest->head.boot);
+        ch_native_u64(b, CH_EVENT_stream, rest->head.stream);
+        ch_native_u64(b, CH_EVENT_seq, rest->head.seq);
+        ch_native_u64(b, CH_EVENT_i, e->kind == LIFE_PROVIDER ? provider++ : life++);
+        ch_native_u64(b, CH_EVENT_ts, (uint64_t)e->wall_ns);
+        ch_native_u64(b, CH_EVENT_mono, (uint64_t)e->mono_ns);
+        ch_native_u64(b, CH_EVENT_kind, e->kind);
+        ch_native_u64(b, CH_EVENT_tid, e->tid);
+        ch_native_u64(b, CH_EVENT_pid, e->info.id.pid);
+        ch_native_u64(b, CH_EVENT_start, e->info.id.start);
+        ch_native_u64(b, CH_EVENT_exit_code, e->info.exit_code);
+        ch_native_str(b, CH_EVENT_name, e->info.name);
+        ch_native_str(b, CH_EVENT_type, event_type(r, e));
+        ch_native_str(b, CH_EVENT_text, e->text);
+        if (e->kind == LIFE_PROCESS_START || e->kind == LIFE_PROCESS_STOP) {
+            ch_rows_process(r, &rest->head.host, &rest->head.boot, &e->info,
+                            t1_ns + (e->kind == LIFE_PROCESS_START ? SEEN_START : SEEN_STOP));
+        }
+    }
+    for (size_t i = 0; i < rest->n_infos; i++) {
+        ch_rows_process(r, &rest->head.host, &rest->head.boot, &rest->infos[i], t1_ns + SEEN_INFO);
+    }
+}
+
+static void put_host(struct ch_rows *r, int64_t t1_ns)
+{
+    struct ch_block *b = r->block[CH_HOST];
+
+    ch_native_row(b);
+    ch_native_uuid(b, CH_HOST_host_id, &r->b->rest->head.host);
+    ch_native_str(b, CH_HOST_name, str_make(r->b->host_name));
+    ch_native_u64(b, CH_HOST_seen,
+                  (uint64_t)batch_time_made(t1_ns, r->b->clock, r->b->received_ns));
+}
+
+static uint64_t put_ledger(struct ch_block *b, const struct batch *rest)
+{
+    struct str stages[WIRE_LEDGER_MAX], reasons[WIRE_LEDGER_MAX];
+    uint64_t counts[WIRE_LEDGER_MAX], lost = 0;
+    size_t n = rest->n_ledger < WIRE_LEDGER_MAX ? rest->n_ledger : WIRE_LEDGER_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct ledger_row *row = &rest->ledger[i];
+
+        stages[i] = row->stage;
+        reasons[i] = row->reason;
+        counts[i] = row->count;
+        lost = ledger_is_loss(row) ? ledger_add(lost, row->count) : lost;
+    }
+    ch_native_strings(b, CH_BATCH_stage, stages, n);
+    ch_native_strings(b, CH_BATCH_reason, reasons, n);
+    ch_native_u64s(b, CH_BATCH_count, counts, n);
+    return lost;
+}
+
+/* The same wherever the batch is read: of what tells two batches of clones apart. */
+static uint64_t hash_of(const struct batch *rest)
+{
+    uint64_t h = hash_bytes(rest->head.boot.b, sizeof rest->head.boot.b, rest->head.seq);
+
+    h = hash_bytes(rest->wall_ns, rest->n_ticks * sizeof *rest->wall_ns, h);
+    return hash_bytes(rest->mono_ns, rest->n_ticks * sizeof *rest->mono_ns, h);
+}
+
+static void put_batch(struct ch_rows *r, int64_t t0_ns, int64_t t1_ns)
+{
+    const struct batch *rest = r->b->rest;
+    const struct batch_head *head = &rest->head;
+    const struct host_offset *clock = r->b->clock;
+    struct ch_block *b = r->block[CH_BATCH];
+
+    ch_native_row(b);
+    ch_native_uuid(b, CH_BATCH_host_id, &head->host);
+    ch_native_u64(b, CH_BATCH_stream, head->stream);
+    ch_native_u64(b, CH_BATCH_seq, head->seq);
+    ch_native_u64(b, CH_BATCH_seq_last, head->seq);
+    ch_native_str(b, CH_BATCH_collector, str_make(r->collector));
+    ch_native_u64(b, CH_BATCH_hash, hash_of(rest));
+    ch_native_uuid(b, CH_BATCH_boot, &head->boot);
+    ch_native_u64(b, CH_BATCH_flags, head->flags);
+    ch_native_u64(b, CH_BATCH_cpus, head->cpus);
+    ch_native_str(b, CH_BATCH_source, head->source);
+    ch_native_u64(b, CH_BATCH_t0, (uint64_t)t0_ns);
+    ch_native_u64(b, CH_BATCH_t1, (uint64_t)t1_ns);
+    ch_native_u64(b, CH_BATCH_received, (uint64_t)r->b->received_ns);
+    ch_native_u64(b, CH_BATCH_clock, (clock->known ? 1u : 0u) | (clock->bounded ? 2u : 0u));
+    ch_native_u64(b, CH_BATCH_clock_offset, (uint64_t)clock->offset_ns);
+    ch_native_u64(b, CH_BATCH_clock_error, (uint64_t)clock->error_ns);
+    ch_native_u64(b, CH_BATCH_ticks, rest->n_ticks);
+    ch_native_u64(b, CH_BATCH_rows, r->rows);
+    ch_native_u64(b, CH_BATCH_cells, r->cells);
+    ch_native_u64(b, CH_BATCH_events, rest->n_events);
+    ch_native_u64(b, CH_BATCH_alive, r->alive);
+    ch_native_u64(b, CH_BATCH_lost, put_ledger(b, rest));
+    ch_native_str(b, CH_BATCH_rest, (struct str){(const char *)r->rest.p, r->rest.n});
+}
+
+enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)
+{
+    struct batch rest = *b->rest;
+    int64_t t0_ns, t1_ns;
+    enum err e;
+
+    r->b = b;
+    r->rows = r->cells = 0;
+    r->alive = 0;
+    rest.n_runs = rest.n_columns = 0;
+    buf_reset(&r->rest);
+    e = wire_batch_pack(r->encoder, &r->rest, &rest);
+    if (!e && b->rows) {
+        e = put_runs(r);
+    }
+    if (e) {
+        return e;
+    }
+    batch_time_span(&rest, b->received_ns, &t0_ns, &t1_ns);
+    put_events(r, t1_ns);
+    put_host(r, t1_ns);
+    put_batch(r, t0_ns, t1_ns);
+    r->batches++;
+    return ERR_OK;
+}
+
+void ch_rows_given_up(struct ch_rows *r, const struct uuid *host, uint64_t stream, uint64_t first,
+                      uint64_t last, int64_t now_ns)
+{
+    struct ch_block *b = r->block[CH_BATCH];
+
+    ch_native_row(b);
+    ch_native_uuid(b, CH_BATCH_host_id, host);
+    ch_native_u64(b, CH_BATCH_stream, stream);
+    ch_native_u64(b, CH_BATCH_seq, first);
+    ch_native_u64(b, CH_BATCH_seq_last, last);
+    ch_native_str(b, CH_BATCH_collector, str_make(r->collector));
+    ch_native_u64(b, CH_BATCH_t0, (uint64_t)now_ns);
+    ch_native_u64(b, CH_BATCH_t1, (uint64_t)now_ns);
+    ch_native_u64(b, CH_BATCH_received, (uint64_t)now_ns);
+}
+
+void ch_rows_announce(struct ch_rows *r, enum ch_kind kind, bool again)
+{
+    ch_native_fill(r->block[CH_BATCH], CH_BATCH_kind, kind);
+    ch_native_fill(r->block[CH_BATCH], CH_BATCH_again, again);
+}

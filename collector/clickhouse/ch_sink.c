@@ -1,0 +1,966 @@
+#include "collector/clickhouse/ch_sink.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/clickhouse/ch_backlog.h"
+#include "collector/clickhouse/ch_forward.h"
+#include "collector/clickhouse/ch_ready.h"
+#include "collector/clickhouse/ch_sent.h"
+#include "collector/store/batch_time.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
+#include "common/base/vec.h"
+#include "common/log/log.h"
+#include "common/os/os.h"
+
+/* Three sources feed one kind of block:
+ *   live     what on_stored put into the queue, not older than this process;
+ *   head     once after a start: what recovery found in the log, sent or not;
+ *   backlog  from `from` on, slice by slice of the collector's clock: what the queue had no room
+ *            for, and what a former process left.
+ * The state on disk says `from`: nothing made before is missing. It is written before batches leave
+ * the store's head, so that what it does not know of is in the head after a crash. Batches of a
+ * former process may be in without a ledger row: they are announced (`coming`). */
+
+#define SAVE_NS     (10 * CLK_S)
+#define STATE_NS    (10 * CLK_S)
+#define SLICE_NS    (900 * CLK_S)
+#define INSERT_NS   (60 * CLK_S)
+#define PAUSE_MIN   (CLK_S / 2)
+#define PAUSE_MAX   (60 * CLK_S)
+#define GATHER_MAX  (10 * CLK_S)
+#define FEW_ROWS    4096u
+#define LAGGING_NS  (60 * CLK_S)
+#define LEDGER_BACK (600 * CLK_S) /* how far clocks may have been set back */
+#define KEYS_MAX    (1u << 20)
+
+struct sink_item {
+    struct sink_item *next;
+    struct batch *batch;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    struct host_offset clock;
+    int64_t received_ns, made_ns;
+    size_t bytes;
+};
+
+struct sink_key {
+    struct uuid host;
+    uint64_t stream, seq;
+};
+
+struct ch_sink {
+    struct ch_sink_conf conf;
+    char *dir;
+    struct ch_http *http;
+    struct ch_rows *rows;
+    struct store *store;
+    struct os_thread *thread;
+    struct os_mutex *lock;
+    struct os_cond *cond;
+    struct uuid id;
+    int64_t started_ns;
+
+    /* Guarded by the lock. */
+    struct ch_sent *sent;
+    struct sink_item *first, **last; /* the queue */
+    struct sink_item *sending;       /* those of the block under way */
+    struct ch_sent_from backlog;     /* what the store has to be asked for; INT64_MAX: nothing */
+    int64_t lowered_ns;              /* of it, since the pass began: what overflowed meanwhile */
+    bool stop;
+    struct ch_sink_stats stats;
+
+    /* The thread's own. */
+    struct sink_key *keys; /* of the block under way */
+    size_t n_keys, cap_keys;
+    struct buf sql, body;
+    uint64_t block; /* numbers them */
+    bool ready, head_done;
+    int64_t saved_ns, told_ns, lag_told_ns, live_ns;
+    int64_t pass_at_ns; /* where the pass over the backlog is; INT64_MIN: none runs */
+    struct store_view *view;
+    size_t view_host; /* of the slice, the next one */
+    bool again;       /* rows of the block at hand may be there */
+    enum err scan_error;
+    uint64_t forwarded;
+};
+
+/* -- opening -- */
+
+enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, struct errmsg *why)
+{
+    struct ch_sink *s = mem_zalloc(sizeof *s);
+    struct ch_sent_conf sent = {conf->fio, NULL, conf->name, conf->hosts_max, conf->forget_ns};
+    enum err e = ERR_NOMEM;
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->conf = *conf;
+    s->last = &s->first;
+    s->pass_at_ns = INT64_MIN;
+    s->lowered_ns = INT64_MAX;
+    s->started_ns = os_utc_ns();
+    buf_init(&s->sql, (size_t)1 << 20);
+    buf_init(&s->body, (size_t)256 << 20);
+    s->dir = os_path_join(conf->data_dir, "clickhouse");
+    if (s->dir) {
+        sent.dir = s->dir;
+        e = os_mutex_create(&s->lock);
+    }
+    e = e ? e : os_cond_create(&s->cond, s->lock);
+    e = e ? e : ch_sent_open(&s->sent, &sent, &s->backlog, why);
+    e = e ? e : ch_ready_id(&s->id, s->dir, why);
+    e = e ? e : ch_rows_create(&s->rows, conf->name);
+    e = e ? e : ch_http_open(&s->http, &conf->server, why);
+    if (e) {
+        ch_sink_close(s);
+        return e;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+static void item_free(struct sink_item *i)
+{
+    wire_batch_free(i->batch);
+    mem_free(i);
+}
+
+static void items_free(struct sink_item *i)
+{
+    for (struct sink_item *next; i; i = next) {
+        next = i->next;
+        item_free(i);
+    }
+}
+
+void ch_sink_close(struct ch_sink *s)
+{
+    if (!s) {
+        return;
+    }
+    items_free(s->first);
+    items_free(s->sending);
+    ch_http_close(s->http);
+    ch_rows_destroy(s->rows);
+    ch_sent_close(s->sent);
+    os_cond_destroy(s->cond);
+    os_mutex_destroy(s->lock);
+    buf_fini(&s->sql);
+    buf_fini(&s->body);
+    mem_free(s->keys);
+    mem_free(s->dir);
+    mem_free(s);
+}
+
+/* -- from other threads -- */
+
+/* Under the lock: this batch is to be read from the store. */
+static void backlog_lower(struct ch_sink *s, int64_t made_ns, int64_t received_ns)
+{
+    struct ch_sent_from *b = &s->backlog;
+
+    b->made_ns = made_ns < b->made_ns ? made_ns : b->made_ns;
+    b->received_ns = received_ns < b->received_ns ? received_ns : b->received_ns;
+    s->lowered_ns = made_ns < s->lowered_ns ? made_ns : s->lowered_ns;
+    s->stats.overflowed++;
+}
+
+void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored)
+{
+    struct sink_item *i = mem_zalloc(sizeof *i);
+    size_t bytes = sizeof *i + wire_batch_room(stored->batch);
+    int64_t t0_ns, t1_ns, made_ns;
+
+    batch_time_span(stored->batch, stored->received_ns, &t0_ns, &t1_ns);
+    made_ns = batch_time_made(t1_ns, stored->clock, stored->received_ns);
+    os_mutex_lock(s->lock);
+    if (!i || s->stats.queue_bytes + bytes > CH_SINK_QUEUE_BYTES) {
+        backlog_lower(s, made_ns, stored->received_ns);
+        os_mutex_unlock(s->lock);
+        mem_free(i);
+        return;
+    }
+    i->batch = wire_batch_hold(stored->batch);
+    (void)snprintf(i->name, sizeof i->name, "%s", stored->host_name);
+    i->clock = *stored->clock;
+    i->received_ns = stored->received_ns;
+    i->made_ns = made_ns;
+    i->bytes = bytes;
+    *s->last = i;
+    s->last = &i->next;
+    s->stats.queue_bytes += bytes;
+    s->stats.queue_batches++;
+    if (s->stats.queue_batches == 1 || s->stats.queue_bytes > CH_SINK_QUEUE_BYTES / 2) {
+        os_cond_wake(s->cond);
+    }
+    os_mutex_unlock(s->lock);
+}
+
+static void from_take(struct ch_sent_from *from, const struct sink_item *i)
+{
+    for (; i; i = i->next) {
+        from->made_ns = i->made_ns < from->made_ns ? i->made_ns : from->made_ns;
+        from->received_ns = i->received_ns < from->received_ns ? i->received_ns : from->received_ns;
+    }
+}
+
+/* Under the lock. */
+static struct ch_sent_from from_now(const struct ch_sink *s)
+{
+    struct ch_sent_from from = s->backlog;
+
+    from_take(&from, s->first);
+    from_take(&from, s->sending);
+    from.written_ns = os_utc_ns();
+    return from;
+}
+
+/* Under the lock. */
+static enum err state_save(struct ch_sink *s)
+{
+    const struct ch_sent_from from = from_now(s);
+    enum err e = ch_sent_save(s->sent, &from);
+
+    if (e) {
+        log_line(LOG_WARN, "clickhouse", "state_unwritten", "reason=%s remedy=%s", err_name(e),
+                 "\"make room on the disk of data_dir; without it more is sent again after a "
+                 "restart\"");
+    }
+    return e;
+}
+
+bool ch_sink_keep(struct ch_sink *s)
+{
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    e = state_save(s);
+    os_mutex_unlock(s->lock);
+    return e == ERR_OK;
+}
+
+static int64_t lag_of(const struct ch_sent_from *from, int64_t now_ns)
+{
+    int64_t oldest_ns = from->received_ns < from->made_ns ? from->received_ns : from->made_ns;
+
+    return oldest_ns == INT64_MAX || oldest_ns > now_ns ? 0 : clk_sub(now_ns, oldest_ns);
+}
+
+void ch_sink_stats(struct ch_sink *s, struct ch_sink_stats *out)
+{
+    struct ch_sent_from from;
+
+    os_mutex_lock(s->lock);
+    *out = s->stats;
+    from = from_now(s);
+    os_mutex_unlock(s->lock);
+    if (from.made_ns == INT64_MIN) { /* a first start: everything that the store has */
+        from.made_ns = from.received_ns = s->started_ns;
+    }
+    out->lag_ns = lag_of(&from, from.written_ns);
+    out->working = !out->trouble[0];
+}
+
+/* -- waiting, and what is said of it -- */
+
+static bool is_stopping(struct ch_sink *s)
+{
+    bool stop;
+
+    os_mutex_lock(s->lock);
+    stop = s->stop;
+    os_mutex_unlock(s->lock);
+    return stop;
+}
+
+/* Waits, but not longer than until the end. */
+static void sink_pause(struct ch_sink *s, int64_t ns)
+{
+    int64_t until_ns = os_mono_ns() + ns;
+
+    os_mutex_lock(s->lock);
+    while (!s->stop && os_cond_wait_until(s->cond, until_ns) != ERR_TIMEOUT) {
+    }
+    os_mutex_unlock(s->lock);
+}
+
+/* Says once why nothing goes in, and once that it does again. */
+static void trouble_set(struct ch_sink *s, enum err e, const char *what, const struct errmsg *why)
+{
+    char quoted[600];
+    bool was, same;
+
+    os_mutex_lock(s->lock);
+    was = s->stats.trouble[0] != 0;
+    same = e && strncmp(s->stats.trouble, why->text, 40) == 0;
+    (void)snprintf(s->stats.trouble, sizeof s->stats.trouble, "%.300s%s%s",
+                   !e             ? ""
+                   : why->text[0] ? why->text
+                                  : err_text(e),
+                   e ? ", for " : "", e ? what : "");
+    os_mutex_unlock(s->lock);
+    if (e && !same) {
+        log_line(LOG_WARN, "clickhouse", e == ERR_REFUSED ? "rejected" : "unreachable",
+                 "what=%s reason=%s remedy=%s", what,
+                 log_str(quoted, sizeof quoted, why->text[0] ? why->text : err_text(e)),
+                 "\"it is tried again all the time; the store keeps what is not sent as long as "
+                 "retention lets it: 'procfleet-collector clickhouse check'\"");
+    } else if (!e && was) {
+        log_line(LOG_INFO, "clickhouse", "works", "after=failure");
+    }
+}
+
+static void lag_log(struct ch_sink *s)
+{
+    struct ch_sink_stats stats;
+
+    ch_sink_stats(s, &stats);
+    if (stats.lag_ns > LAGGING_NS && os_mono_ns() - s->lag_told_ns > LAGGING_NS) {
+        s->lag_told_ns = os_mono_ns();
+        log_line(LOG_WARN, "clickhouse", "lagging",
+                 "seconds=%" PRId64 " queue=%" PRIu64 " overflowed=%" PRIu64,
+                 (int64_t)(stats.lag_ns / CLK_S), stats.queue_batches, stats.overflowed);
+    }
+}
+
+/* -- getting ready -- */
+
+/* As ch_ready_ledger's add. */
+static enum err ledger_add(void *ctx, const struct uuid *host, uint64_t stream, uint64_t first,
+                           uint64_t last)
+{
+    struct ch_sink *s = ctx;
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    e = ch_sent_add(s->sent, host, stream, first, last, os_utc_ns());
+    os_mutex_unlock(s->lock);
+    return e == ERR_FULL ? ERR_OK : e;
+}
+
+static enum err ready_check(struct ch_sink *s, struct errmsg *why)
+{
+    const struct ch_layout layout = {.database = s->conf.server.database,
+                                     .replicated = s->conf.server.n_urls > 1,
+                                     .keep = s->conf.keep};
+    struct ch_ready_ledger ledger = {.collector = s->conf.name, .add = ledger_add, .ctx = s};
+    enum err e = ch_ready_tables(s->http, &layout, why);
+
+    ledger.received_ns = s->backlog.written_ns < s->backlog.received_ns ? s->backlog.written_ns
+                                                                        : s->backlog.received_ns;
+    ledger.received_ns = clk_sub(ledger.received_ns, LEDGER_BACK);
+    e = e ? e : ch_ready_name(s->http, s->conf.name, &s->id, why);
+    return e ? e : ch_ready_ledger(s->http, &ledger, why);
+}
+
+static void sink_prepare(struct ch_sink *s)
+{
+    struct errmsg why = {""};
+    int64_t pause_ns = PAUSE_MIN;
+    enum err e = ERR_BUSY;
+
+    while (e && !is_stopping(s)) {
+        why.text[0] = 0;
+        e = ready_check(s, &why);
+        if (e != ERR_CLOSED) {
+            trouble_set(s, e, "tables", &why);
+        }
+        if (e) {
+            lag_log(s);
+            sink_pause(s, e == ERR_VERSION || e == ERR_EXISTS ? 5 * CLK_S : pause_ns);
+            pause_ns = pause_ns * 2 < PAUSE_MAX / 4 ? pause_ns * 2 : PAUSE_MAX / 4;
+        }
+    }
+    if (!e) {
+        s->ready = true;
+        os_mutex_lock(s->lock);
+        (void)snprintf(s->stats.version, sizeof s->stats.version, "%s", ch_http_version(s->http));
+        os_mutex_unlock(s->lock);
+        log_line(LOG_INFO, "clickhouse", "connected", "server=%s version=%s collector=%s",
+                 ch_http_url(s->http), ch_http_version(s->http), s->conf.name);
+    }
+}
+
+/* -- one block -- */
+
+/* Sends until it is in. *again: the outcome of an attempt was not known. ERR_CLOSED: the sink ends;
+ * other errors: the block cannot be encoded. */
+static enum err block_insert(struct ch_sink *s, enum ch_table t, const char *what, bool *again)
+{
+    struct ch_block *b = ch_rows_block(s->rows, t);
+    char token[256];
+    struct ch_http_insert in = {.token = token, .quorum = s->conf.quorum};
+    int64_t pause_ns = PAUSE_MIN;
+    enum err e;
+
+    if (!ch_native_rows(b)) {
+        return ERR_OK;
+    }
+    buf_reset(&s->sql);
+    buf_reset(&s->body);
+    e = ch_native_encode(b, ch_http_dialect(s->http), &s->sql, &s->body);
+    if (e) {
+        return e;
+    }
+    (void)snprintf(token, sizeof token, "%.100s/%" PRId64 "/%" PRIu64 "/%s", s->conf.name,
+                   s->started_ns, s->block, what);
+    in.sql = buf_cstr(&s->sql);
+    in.body = s->body.p;
+    in.n = s->body.n;
+    for (;;) {
+        struct errmsg why = {""};
+
+        e = ch_http_insert(s->http, &in, INSERT_NS, &why);
+        if (e != ERR_CLOSED) {
+            trouble_set(s, e, what, &why);
+        }
+        if (!e || e == ERR_CLOSED || is_stopping(s)) {
+            return e ? ERR_CLOSED : ERR_OK;
+        }
+        *again = true;
+        lag_log(s);
+        os_mutex_lock(s->lock);
+        s->stats.retries++;
+        os_mutex_unlock(s->lock);
+        sink_pause(s, e == ERR_REFUSED || e == ERR_ACCESS ? PAUSE_MAX / 4 : pause_ns);
+        pause_ns = pause_ns * 2 < PAUSE_MAX ? pause_ns * 2 : PAUSE_MAX;
+    }
+}
+
+static void block_sent(struct ch_sink *s)
+{
+    int64_t now_ns = os_utc_ns();
+    struct sink_item *done;
+
+    os_mutex_lock(s->lock);
+    for (size_t i = 0; i < s->n_keys; i++) {
+        err_ignore(ch_sent_add(s->sent, &s->keys[i].host, s->keys[i].stream, s->keys[i].seq,
+                               s->keys[i].seq, now_ns));
+    }
+    s->stats.batches += ch_rows_batches(s->rows);
+    s->stats.cells += ch_native_rows(ch_rows_block(s->rows, CH_CELL));
+    s->stats.samples += ch_native_rows(ch_rows_block(s->rows, CH_SAMPLE));
+    s->stats.values += ch_rows_values(s->rows);
+    s->stats.bytes = ch_http_bytes_sent(s->http);
+    s->stats.blocks++;
+    s->stats.cpu_ns = os_thread_cpu_ns();
+    done = s->sending;
+    s->sending = NULL;
+    os_mutex_unlock(s->lock);
+    items_free(done);
+}
+
+/* The rows at hand, and then what says that they are there. */
+static enum err block_send(struct ch_sink *s, bool again)
+{
+    static const enum ch_table order[] = {CH_CELL, CH_SAMPLE, CH_EVENT, CH_PROCESS, CH_HOST};
+    enum err e = ERR_OK;
+
+    s->block++;
+    if (again) {
+        ch_rows_announce(s->rows, CH_COMING, true);
+        e = block_insert(s, CH_BATCH, "coming", &again);
+    }
+    for (size_t i = 0; i < sizeof order / sizeof *order && !e; i++) {
+        e = block_insert(s, order[i], ch_schema_table(order[i]), &again);
+    }
+    if (!e) {
+        ch_rows_announce(s->rows, CH_STORED, again);
+        e = block_insert(s, CH_BATCH, "batch", &again);
+    }
+    if (!e) {
+        block_sent(s);
+    } else if (e != ERR_CLOSED) {
+        log_line(LOG_ERROR, "clickhouse", "block_left_out", "batches=%zu reason=%s",
+                 ch_rows_batches(s->rows), err_name(e));
+    }
+    ch_rows_reset(s->rows);
+    s->n_keys = 0;
+    return e;
+}
+
+static bool block_is_full(struct ch_sink *s)
+{
+    return ch_native_rows(ch_rows_block(s->rows, CH_CELL)) >= CH_SINK_CELLS ||
+           ch_native_rows(ch_rows_block(s->rows, CH_SAMPLE)) >= CH_SINK_SAMPLES ||
+           ch_rows_bytes(s->rows) >= CH_SINK_BYTES || s->n_keys >= KEYS_MAX / 2;
+}
+
+static bool samples_wanted(const struct ch_sink *s, const char *host)
+{
+    for (size_t i = 0; i < s->conf.n_samples; i++) {
+        if (glob_match(str_make(s->conf.samples[i]), str_make(host))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum err block_add(struct ch_sink *s, const struct ch_rows_batch *batch)
+{
+    struct ch_rows_batch b = *batch;
+    const struct batch_head *head = &b.rest->head;
+    enum err e = VEC_ROOM(&s->keys, &s->cap_keys, s->n_keys + 1, KEYS_MAX);
+
+    b.samples = samples_wanted(s, b.host_name);
+    e = e ? e : ch_rows_add(s->rows, &b);
+    if (e == ERR_INVALID || e == ERR_FULL) { /* a batch that can be decoded is neither */
+        log_line(LOG_ERROR, "clickhouse", "batch_left_out", "seq=%" PRIu64 " reason=%s", head->seq,
+                 err_name(e));
+        return ERR_OK;
+    }
+    if (!e) {
+        s->keys[s->n_keys++] = (struct sink_key){head->host, head->stream, head->seq};
+    }
+    return e;
+}
+
+/* -- live -- */
+
+/* Takes from the queue what fits a block. False: there is nothing to send yet. */
+static bool live_take(struct ch_sink *s)
+{
+    size_t cells = 0, bytes = 0;
+    struct sink_item **at = &s->first, *i;
+
+    os_mutex_lock(s->lock);
+    while ((i = *at) != NULL && cells < CH_SINK_CELLS && bytes < CH_SINK_BYTES) {
+        cells += i->batch->n_runs;
+        bytes += i->bytes;
+        s->stats.queue_bytes -= i->bytes;
+        s->stats.queue_batches--;
+        at = &i->next;
+    }
+    s->sending = at == &s->first ? NULL : s->first;
+    s->first = *at;
+    *at = NULL;
+    if (!s->first) {
+        s->last = &s->first;
+    }
+    os_mutex_unlock(s->lock);
+    return s->sending != NULL;
+}
+
+/* In the order of the tables: by host, then time. */
+static int item_order(const void *x, const void *y)
+{
+    const struct sink_item *a = *(const struct sink_item *const *)x;
+    const struct sink_item *b = *(const struct sink_item *const *)y;
+    int by_host = memcmp(&a->batch->head.host, &b->batch->head.host, sizeof a->batch->head.host);
+
+    return by_host ? by_host : a->made_ns < b->made_ns ? -1 : a->made_ns > b->made_ns;
+}
+
+static enum err live_add(struct ch_sink *s, const struct sink_item *i)
+{
+    const struct ch_rows_batch b = {.rest = i->batch,
+                                    .rows = i->batch,
+                                    .clock = &i->clock,
+                                    .received_ns = i->received_ns,
+                                    .host_name = i->name};
+
+    return block_add(s, &b);
+}
+
+static enum err live_send(struct ch_sink *s)
+{
+    struct sink_item **list;
+    size_t n = 0, k = 0;
+    enum err e = ERR_OK;
+
+    if (!live_take(s)) {
+        return ERR_OK;
+    }
+    for (const struct sink_item *i = s->sending; i; i = i->next) {
+        n++;
+    }
+    list = mem_array(n, sizeof *list);
+    for (struct sink_item *i = s->sending; list && i; i = i->next) {
+        list[k++] = i;
+    }
+    if (list) {
+        qsort(list, n, sizeof *list, item_order);
+    }
+    e = list ? ERR_OK : ERR_NOMEM;
+    for (size_t i = 0; i < n && !e; i++) {
+        e = live_add(s, list[i]);
+    }
+    mem_free(list);
+    return e ? e : block_send(s, false);
+}
+
+/* What was taken and not sent is to be read from the store some day. */
+static void live_put_back(struct ch_sink *s)
+{
+    struct sink_item *list;
+
+    os_mutex_lock(s->lock);
+    list = s->sending;
+    for (const struct sink_item *i = list; i; i = i->next) {
+        backlog_lower(s, i->made_ns, i->received_ns);
+    }
+    s->sending = NULL;
+    os_mutex_unlock(s->lock);
+    items_free(list);
+    ch_rows_reset(s->rows);
+    s->n_keys = 0;
+}
+
+/* -- backlog -- */
+
+static bool stored_is_sent(void *ctx, const struct uuid *host, uint64_t stream, uint64_t seq)
+{
+    struct ch_sink *s = ctx;
+    bool sent;
+
+    os_mutex_lock(s->lock);
+    sent = ch_sent_has(s->sent, host, stream, seq);
+    for (const struct sink_item *i = s->first; i && !sent; i = i->next) { /* it will be */
+        sent = i->batch->head.seq == seq && i->batch->head.stream == stream;
+    }
+    os_mutex_unlock(s->lock);
+    return sent;
+}
+
+static bool stored_never_sent(void *ctx, const struct uuid *host, uint64_t stream, uint64_t seq)
+{
+    (void)ctx;
+    (void)host;
+    (void)stream;
+    (void)seq;
+    return false;
+}
+
+static enum err stored_take(void *ctx, const struct ch_rows_batch *b)
+{
+    struct ch_sink *s = ctx;
+    enum err e = is_stopping(s) ? ERR_CLOSED : block_add(s, b);
+
+    s->again = s->again || b->received_ns <= s->started_ns;
+    if (!e && block_is_full(s)) {
+        e = block_send(s, s->again);
+        s->again = false;
+    }
+    return e;
+}
+
+static void stored_process(void *ctx, const struct uuid *host, const struct uuid *boot,
+                           const struct proc_info *info, int64_t seen_ns)
+{
+    ch_rows_process(((struct ch_sink *)ctx)->rows, host, boot, info, seen_ns);
+}
+
+static enum err stored_flush(struct ch_sink *s)
+{
+    enum err e = ERR_OK;
+
+    if (s->n_keys || ch_native_rows(ch_rows_block(s->rows, CH_PROCESS))) {
+        e = block_send(s, s->again);
+        s->again = false;
+    }
+    return e;
+}
+
+/* After a start: everything in the head. */
+static enum err head_send(struct ch_sink *s)
+{
+    struct ch_backlog b = {.is_sent = stored_is_sent, .take = stored_take, .ctx = s};
+    struct store_view *view;
+    enum err e = store_view_open(&view, s->store);
+
+    if (e) {
+        return e;
+    }
+    b.view = view;
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        e = ch_backlog_head(&b, i);
+    }
+    e = e ? e : stored_flush(s);
+    store_view_close(view);
+    s->head_done = !e;
+    return e;
+}
+
+/* The oldest that the store has, by its own clock. */
+static int64_t view_begins(const struct store_view *v)
+{
+    int64_t first_ns = INT64_MAX;
+
+    for (size_t i = 0; i < store_view_hosts(v); i++) {
+        const struct store_host *h = store_view_host(v, i);
+        int64_t at_ns = clk_add(h->first_ns, h->clock.known ? h->clock.offset_ns : 0);
+
+        first_ns = at_ns < first_ns ? at_ns : first_ns;
+    }
+    return first_ns;
+}
+
+/* Opens the view of the next slice. ERR_END: the pass is over. */
+static enum err slice_begin(struct ch_sink *s)
+{
+    int64_t begins_ns;
+    enum err e = store_view_open(&s->view, s->store);
+
+    if (e) {
+        return e;
+    }
+    s->view_host = 0;
+    begins_ns = view_begins(s->view);
+    if (s->pass_at_ns == INT64_MIN) { /* a pass begins */
+        os_mutex_lock(s->lock);
+        s->pass_at_ns = s->backlog.made_ns;
+        s->lowered_ns = INT64_MAX;
+        os_mutex_unlock(s->lock);
+    }
+    if (s->pass_at_ns < begins_ns) {
+        s->pass_at_ns = begins_ns == INT64_MAX ? os_utc_ns() : begins_ns;
+    }
+    return ERR_OK;
+}
+
+/* All of the slice is in: what is missing begins behind it. */
+static void slice_end(struct ch_sink *s, int64_t until_ns, bool last)
+{
+    store_view_close(s->view);
+    s->view = NULL;
+    os_mutex_lock(s->lock);
+    s->backlog.made_ns = last ? INT64_MAX : until_ns;
+    s->backlog.received_ns = last ? INT64_MAX : s->backlog.received_ns;
+    if (s->lowered_ns < s->backlog.made_ns) {
+        s->backlog.made_ns = s->lowered_ns;
+        s->backlog.received_ns =
+            s->lowered_ns < s->backlog.received_ns ? s->lowered_ns : s->backlog.received_ns;
+    }
+    os_mutex_unlock(s->lock);
+    s->pass_at_ns = last ? INT64_MIN : until_ns;
+}
+
+/* A block's worth of what the store has and ClickHouse has not. */
+static enum err backlog_send(struct ch_sink *s)
+{
+    struct ch_backlog b = {
+        .is_sent = stored_is_sent, .take = stored_take, .process = stored_process, .ctx = s};
+    uint64_t blocks = s->block;
+    int64_t until_ns;
+    bool last;
+    enum err e = s->view ? ERR_OK : slice_begin(s);
+
+    if (e) {
+        return e;
+    }
+    until_ns = clk_add(s->pass_at_ns, SLICE_NS);
+    last = until_ns > os_utc_ns() - SLICE_NS / 3;
+    b.view = s->view;
+    while (!e && s->block == blocks && s->view_host < store_view_hosts(s->view)) {
+        e = ch_backlog_span(&b, s->view_host++, s->pass_at_ns, last ? INT64_MAX : until_ns);
+    }
+    e = e ? e : stored_flush(s); /* live batches must not come into a block of these */
+    if (!e && s->view_host == store_view_hosts(s->view)) {
+        slice_end(s, until_ns, last);
+    }
+    return e;
+}
+
+static bool backlog_is_due(struct ch_sink *s)
+{
+    bool due;
+
+    os_mutex_lock(s->lock);
+    due = s->backlog.made_ns != INT64_MAX;
+    os_mutex_unlock(s->lock);
+    return due;
+}
+
+/* -- asked for -- */
+
+static enum err forward_take(void *ctx, const struct ch_rows_batch *b)
+{
+    struct ch_sink *s = ctx;
+
+    s->again = true;
+    s->forwarded++;
+    return stored_take(ctx, b);
+}
+
+static enum err forward_run(struct ch_sink *s, int64_t since_ns, int64_t until_ns,
+                            const char *hosts)
+{
+    struct ch_backlog b = {
+        .is_sent = stored_never_sent, .take = forward_take, .process = stored_process, .ctx = s};
+    struct store_view *view;
+    enum err e = store_view_open(&view, s->store);
+
+    if (e) {
+        return e;
+    }
+    b.view = view;
+    s->forwarded = 0;
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        if (glob_match(str_make(hosts), str_make(store_view_host(view, i)->name))) {
+            e = ch_backlog_span(&b, i, since_ns, until_ns);
+        }
+    }
+    e = e ? e : stored_flush(s);
+    store_view_close(view);
+    return e;
+}
+
+/* A request of `clickhouse forward`, when there is one. */
+static enum err forward_poll(struct ch_sink *s)
+{
+    struct ch_forward ask;
+    enum err e;
+
+    if (!ch_forward_get(s->dir, &ask)) {
+        return ERR_OK;
+    }
+    e = forward_run(s, ask.since_ns, ask.until_ns, ask.hosts);
+    if (!e) {
+        log_line(LOG_INFO, "clickhouse", "forwarded", "batches=%" PRIu64, s->forwarded);
+        e = ch_forward_end(s->dir, s->forwarded);
+    }
+    return e;
+}
+
+/* -- the thread -- */
+
+/* Waits until a block is worth sending: gathered long enough, or full. */
+static void live_wait(struct ch_sink *s, bool backlog)
+{
+    int64_t begun_ns = os_mono_ns(), until_ns = begun_ns + s->conf.gather_ns;
+
+    os_mutex_lock(s->lock);
+    while (!s->stop && !backlog && s->stats.queue_bytes < CH_SINK_QUEUE_BYTES / 4) {
+        size_t rows = 0;
+
+        if (os_mono_ns() >= until_ns) {
+            for (const struct sink_item *i = s->first; i; i = i->next) {
+                rows += i->batch->n_runs;
+            }
+            if (rows >= FEW_ROWS || !s->first || os_mono_ns() - begun_ns >= 5 * s->conf.gather_ns ||
+                os_mono_ns() - begun_ns >= GATHER_MAX) {
+                break;
+            }
+            until_ns = os_mono_ns() + s->conf.gather_ns / 4 + 1;
+        }
+        err_ignore(os_cond_wait_until(s->cond, until_ns));
+    }
+    os_mutex_unlock(s->lock);
+}
+
+/* While there is a backlog, live batches are gathered likewise. */
+static bool live_is_due(struct ch_sink *s)
+{
+    int64_t now_ns = os_mono_ns();
+    bool due;
+
+    os_mutex_lock(s->lock);
+    due =
+        now_ns - s->live_ns >= s->conf.gather_ns || s->stats.queue_bytes >= CH_SINK_QUEUE_BYTES / 4;
+    os_mutex_unlock(s->lock);
+    s->live_ns = due ? now_ns : s->live_ns;
+    return due;
+}
+
+/* What is due beside the blocks. */
+static void sink_housekeep(struct ch_sink *s)
+{
+    int64_t now_ns = os_mono_ns();
+    struct ch_tell tell;
+
+    if (now_ns - s->saved_ns >= SAVE_NS) {
+        s->saved_ns = now_ns;
+        (void)ch_sink_keep(s);
+        lag_log(s);
+    }
+    if (s->ready && now_ns - s->told_ns >= STATE_NS) {
+        s->told_ns = now_ns;
+        tell = (struct ch_tell){.http = s->http,
+                                .store = s->store,
+                                .name = s->conf.name,
+                                .id = &s->id,
+                                .started_ns = s->started_ns,
+                                .sql = &s->sql,
+                                .body = &s->body,
+                                .host_state = s->conf.host_state,
+                                .ctx = s->conf.ctx};
+        ch_tell_all(&tell);
+    }
+}
+
+static void sink_failed(struct ch_sink *s, const char *what, enum err e)
+{
+    live_put_back(s);
+    store_view_close(s->view);
+    s->view = NULL;
+    s->pass_at_ns = INT64_MIN;
+    if (e != ERR_CLOSED) {
+        log_line(LOG_WARN, "clickhouse", "unread", "what=%s reason=%s remedy=%s", what, err_name(e),
+                 "\"it is read from the store and tried again\"");
+        sink_pause(s, 5 * CLK_S);
+    }
+}
+
+static void sink_round(struct ch_sink *s)
+{
+    bool backlog = backlog_is_due(s);
+    enum err e;
+
+    live_wait(s, backlog || !s->head_done);
+    e = backlog && !live_is_due(s) ? ERR_OK : live_send(s);
+    if (e) {
+        sink_failed(s, "queue", e);
+        return;
+    }
+    e = s->head_done ? ERR_OK : head_send(s);
+    if (e) {
+        sink_failed(s, "log", e);
+        return;
+    }
+    e = backlog ? backlog_send(s) : forward_poll(s);
+    if (e) {
+        sink_failed(s, "store", e);
+    }
+    sink_housekeep(s);
+}
+
+static void sink_run(void *arg)
+{
+    struct ch_sink *s = arg;
+
+    err_ignore(os_thread_background());
+    sink_prepare(s);
+    while (!is_stopping(s)) {
+        sink_round(s);
+    }
+    live_put_back(s);
+    store_view_close(s->view);
+    s->view = NULL;
+    (void)ch_sink_keep(s);
+}
+
+enum err ch_sink_start(struct ch_sink *s, struct store *store)
+{
+    s->store = store;
+    return os_thread_start(&s->thread, "clickhouse", sink_run, s);
+}
+
+void ch_sink_stop(struct ch_sink *s)
+{
+    if (!s || !s->thread) {
+        return;
+    }
+    os_mutex_lock(s->lock);
+    s->stop = true;
+    os_cond_wake_all(s->cond);
+    os_mutex_unlock(s->lock);
+    ch_http_stop(s->http);
+    os_thread_join(s->thread);
+    s->thread = NULL;
+}
