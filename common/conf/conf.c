@@ -501,6 +501,8 @@ struct walk {
     size_t depth;
     bool have_key; /* a key has been read and waits for its value */
     size_t list;   /* table row of the open list; SIZE_MAX = none */
+    bool aside;    /* that list is of a name that was not chosen: it is only checked, in: */
+    struct value unchosen;
     struct errmsg *why;
     size_t line;
 };
@@ -551,7 +553,7 @@ static enum err walk_scalar(struct walk *w, const char *text, bool null)
     enum err e;
 
     if (w->list != SIZE_MAX) {
-        struct value *v = &w->c->values[w->list];
+        struct value *v = w->aside ? &w->unchosen : &w->c->values[w->list];
 
         e = list_add(v, &w->c->keys[w->list], text, null ? 0 : strlen(text), true, &inner);
         return e ? walk_error(w, e, inner.text) : ERR_OK;
@@ -598,21 +600,28 @@ static enum err walk_map(struct walk *w)
 static enum err walk_list(struct walk *w)
 {
     struct errmsg inner = {""};
+    bool kept;
     enum err e;
 
     if (w->list != SIZE_MAX || !w->have_key) {
         return walk_error(w, ERR_INVALID, "a list is not expected here");
     }
-    e = walk_first(w);
+    e = note_name(w->c, w->key, &kept);
+    if (!e && kept) {
+        e = walk_first(w);
+    }
     if (e) {
         return e;
     }
+    w->aside = !kept;
     e = conf_set(w->c, w->key, "", &inner);
     if (e) {
         return walk_error(w, e, inner.text);
     }
     w->list = key_index(w->c, w->key);
-    w->c->values[w->list].line = w->line;
+    if (kept) {
+        w->c->values[w->list].line = w->line;
+    }
     if (w->c->keys[w->list].type != CONF_LIST) {
         return walk_error(w, ERR_INVALID, "this key takes one value, not a list");
     }
@@ -659,6 +668,7 @@ static enum err walk_event(struct walk *w, const yaml_event_t *ev)
         return walk_list(w);
     case YAML_SEQUENCE_END_EVENT:
         w->list = SIZE_MAX;
+        value_fini(&w->unchosen);
         return ERR_OK;
     case YAML_ALIAS_EVENT:
         return walk_error(w, ERR_INVALID, "aliases are not supported");
@@ -696,6 +706,7 @@ enum err conf_load_text(struct conf *c, const char *text, size_t n, const char *
         e = walk_event(&w, &ev);
         yaml_event_delete(&ev);
     }
+    value_fini(&w.unchosen);
     yaml_parser_delete(&parser);
     return e;
 }

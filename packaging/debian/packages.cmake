@@ -1,10 +1,10 @@
-# Three Debian packages. The scripts beside this file are the packages' own; @NAME@ in them is filled in here.
+# Five Debian packages. The scripts beside this file are the packages' own; @NAME@ in them is filled in here.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME procfleet)
 set(CPACK_PACKAGE_VENDOR procfleet)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
-set(CPACK_COMPONENTS_ALL agent collector cli)
+set(CPACK_COMPONENTS_ALL agent collector cli forward notify)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -34,10 +34,14 @@ function(scripts name user keep)
 endfunction()
 scripts(agent procfleet-agent "")
 scripts(collector procfleet pki)
+scripts(forward procfleet-forward "")
+scripts(notify procfleet-notify "")
 
 set(CPACK_DEBIAN_AGENT_PACKAGE_NAME procfleet-agent)
 set(CPACK_DEBIAN_COLLECTOR_PACKAGE_NAME procfleet-collector)
 set(CPACK_DEBIAN_CLI_PACKAGE_NAME procfleet)
+set(CPACK_DEBIAN_FORWARD_PACKAGE_NAME procfleet-forward)
+set(CPACK_DEBIAN_NOTIFY_PACKAGE_NAME procfleet-notify)
 set(CPACK_COMPONENT_AGENT_DESCRIPTION "process telemetry of a fleet: agent
 Watches every process of this host, with exact totals and lifecycle events,
 and sends what it sees to a procfleet collector over mutual TLS.")
@@ -46,11 +50,17 @@ Takes what the agents of many hosts report, keeps it in rolling stores, and
 answers questions and subscriptions. It holds the authority that enrols hosts.")
 set(CPACK_COMPONENT_CLI_DESCRIPTION "process telemetry of a fleet: command line
 Asks a procfleet collector which process used what, when, and on which host.")
-foreach(upper IN ITEMS AGENT COLLECTOR CLI)
+set(CPACK_COMPONENT_FORWARD_DESCRIPTION "process telemetry of a fleet: to other systems
+Sends the events and the metrics of programs and hosts that a procfleet
+collector receives to any server that takes OTLP over HTTP.")
+set(CPACK_COMPONENT_NOTIFY_DESCRIPTION "process telemetry of a fleet: notices
+Sends the notices of a procfleet collector's rules to webhooks, in its own form
+or Alertmanager's, and to programs.")
+foreach(upper IN ITEMS AGENT COLLECTOR CLI FORWARD NOTIFY)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION admin)
   set(CPACK_DEBIAN_${upper}_PACKAGE_PRIORITY optional)
 endforeach()
-foreach(upper IN ITEMS AGENT COLLECTOR)
+foreach(upper IN ITEMS AGENT COLLECTOR FORWARD NOTIFY)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "adduser, init-system-helpers (>= 1.54~)")
 endforeach()
 set(CPACK_DEBIAN_COLLECTOR_PACKAGE_SUGGESTS procfleet)

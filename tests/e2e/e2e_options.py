@@ -14,7 +14,7 @@ import time
 
 BIN = os.environ["PROCFLEET_BIN"]
 EXE = ".exe" if os.path.exists(os.path.join(BIN, "procfleet.exe")) else ""
-PROGRAMS = [p for p in ("procfleet", "procfleet-collector", "procfleet-agent", "procfleet-etl", "procfleet-forward") if os.path.exists(os.path.join(BIN, p + EXE))]
+PROGRAMS = [p for p in ("procfleet", "procfleet-collector", "procfleet-agent", "procfleet-etl", "procfleet-forward", "procfleet-notify") if os.path.exists(os.path.join(BIN, p + EXE))]
 LIMIT = 120  # seconds that anything may take on a busy machine
 KINDS = {"FILE", "DIR", "HOST", "HOST[:PORT]", "COMMAND", "KEY=VALUE"}
 BAD = {"N": "x7", "PID": "-1", "TID": "x", "MS": "soon", "FACTOR": "fast", "SPAN": "soon", "TIME": "yesterday"}
@@ -389,7 +389,7 @@ def refusals(all_commands):
 def written(all_commands):
     """What standard output does not take is an error, and "help COMMAND" is the page of "COMMAND --help"."""
     pages = [p + w for p in ([x] for x in PROGRAMS) for w in (["--help"], ["man"], ["completion"], ["version"])]
-    pages += [[p, "config-sample"] for p in PROGRAMS if p in ("procfleet-agent", "procfleet-collector", "procfleet-forward")]
+    pages += [[p, "config-sample"] for p in PROGRAMS if p in ("procfleet-agent", "procfleet-collector", "procfleet-forward", "procfleet-notify")]
     for page in pages if os.path.exists("/dev/full") else []:
         with open("/dev/full", "w") as full:
             r = subprocess.run([os.path.join(BIN, page[0])] + page[1:], stdin=subprocess.DEVNULL, stdout=full,

@@ -12,11 +12,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from fleet import ensure, skip  # noqa: E402
 
 TREE = os.environ["PROCFLEET_TREE"]
-PROGRAMS = ("procfleet", "procfleet-agent", "procfleet-collector")
+PROGRAMS = ("procfleet", "procfleet-agent", "procfleet-collector", "procfleet-forward", "procfleet-notify")
 BESIDE = {"procfleet-agent": ["procfleet-etl"]}  # programs of a package beside its own
 ALL_PROGRAMS = PROGRAMS + tuple(p for beside in BESIDE.values() for p in beside)
-SERVICES = {"agent": "procfleet-agent", "collector": "procfleet-collector"}
-PACKAGES = {"agent": "procfleet-agent", "collector": "procfleet-collector", "cli": "procfleet"}
+SERVICES = {name: "procfleet-" + name for name in ("agent", "collector", "forward", "notify")}
+PACKAGES = dict(SERVICES, cli="procfleet")
+ASKING = ("collector", "forward", "notify")  # the programs that ask others over HTTP: no other links libcurl
 
 
 def run(*command, **more):
@@ -94,7 +95,7 @@ def units(top):
     for name, program in SERVICES.items():
         with open(found_below(top, program + ".service")) as f:
             text = f.read()
-        command = re.search(r"^ExecStart=(\S+) run --config (\S+)$", text, re.M)
+        command = re.search(r"^ExecStart=(\S+) (?:run|otlp) --config (\S+)$", text, re.M)
         ensure("the unit of the %s starts what is installed" % name,
                command and all(os.path.exists(top + path) for path in command.groups()), text)
         ensure("it is told when the service is ready and watches it", "Type=notify\n" in text and "WatchdogSec=" in text)
@@ -127,6 +128,7 @@ def package_contents(debs):
         files = re.findall(r"^(\S+) (\S+) .* \.(/\S*)$", run("dpkg-deb", "--contents", deb), re.M)
         names = [name for _, _, name in files]
         ensure("%s depends on what it is linked with" % package, re.search(r"Depends: .*libc6 \(>=", control), control)
+        ensure("%s links libcurl if it asks others" % package, ("libcurl4" not in control) or component in ASKING, control)
         ensure("%s belongs to root" % package, all(owner == "root/root" for _, owner, _ in files), files)
         ensure("%s has no file that others may write" % package,
                all(mode[5] != "w" and mode[8] != "w" for mode, _, _ in files), files)

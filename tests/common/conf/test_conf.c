@@ -268,13 +268,15 @@ static const struct conf_key named[] = {
     {"default", CONF_TEXT, "", 0, 0, NULL, "which one"},
     {"labs.*.host", CONF_TEXT, "nobody", 0, 0, NULL, "where"},
     {"labs.*.wait", CONF_SPAN, "10s", 0, 3600 * CLK_S, NULL, "how long"},
+    {"labs.*.who", CONF_LIST, "", 0, 2, NULL, "whom"},
 };
 
 static void of_named_keys_the_chosen_one_is_kept(void **state)
 {
     static const char text[] =
-        "default: b\nlabs:\n  a: {host: one, wait: 1s}\n  b:\n    host: two\n";
-    const char *const *names;
+        "default: b\nlabs:\n  a: {host: one, wait: 1s}\n  b:\n    host: two\n"
+        "    who: [x]\n  c: {who: [y, z]}\n  d: {who: u}\n";
+    const char *const *names, *const *who;
     struct conf *c;
 
     assert_ok(conf_create(&c, named, COUNT_OF(named)));
@@ -284,7 +286,9 @@ static void of_named_keys_the_chosen_one_is_kept(void **state)
     assert_int_equal(conf_line(c, "labs.*.host"), 5);
     assert_false(conf_is_set(c, "labs.*.wait"));
     assert_int_equal(conf_int(c, "labs.*.wait"), 10 * CLK_S);
-    assert_int_equal(conf_names(c, &names), 2);
+    assert_int_equal(conf_list(c, "labs.*.who", &who), 1);
+    assert_string_equal(who[0], "x");
+    assert_int_equal(conf_names(c, &names), 4);
     assert_string_equal(names[0], "a");
     assert_string_equal(names[1], "b");
     conf_destroy(c);
@@ -300,6 +304,7 @@ static void mistakes_in_keys_of_other_names_are_found_too(void **state)
         {"labs:\n  a:\n    wait: soon\n", "t.yaml:3: labs.*.wait: 'soon' is not a time"},
         {"labs:\n  b: {host: x}\n  b: {host: y}\n",
          "t.yaml:3: labs.b.host stands in line 2 already"},
+        {"labs:\n  a: {who: [{x: y}]}\n", "t.yaml:2: a map is not expected here"},
         {"labs:\n  host: x\n", "unknown key 'labs.host'"},
         {"labs.a.b.host: x\n", "unknown key 'labs.a.b.host'"},
     };

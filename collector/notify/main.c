@@ -1,0 +1,182 @@
+/* procfleet-notify: notices of the rules, to webhooks and programs. */
+#include <stdio.h>
+
+#include "collector/forward/run_service.h"
+#include "collector/notify/notify_conf.h"
+#include "collector/notify/notify_target.h"
+#include "common/conf/opt_program.h"
+#include "common/log/log.h"
+#include "common/net/net.h"
+
+#define PROGRAM "procfleet-notify"
+
+static const struct opt_set settings[] = {{"KEY=VALUE", notify_conf_setting}, {NULL, NULL}};
+
+static const struct opt run_options[] = {
+    {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
+    {"set", 's', "KEY=VALUE", "one setting, over the file's", true},
+};
+
+static const struct opt_command run = {
+    .program = PROGRAM,
+    .name = "run",
+    .brief = "send each notice of the collector's rules to every target, until told to stop",
+    .opts = run_options,
+    .n_opts = sizeof run_options / sizeof *run_options,
+    .sets = settings,
+    .examples =
+        "  procfleet-notify run --config /etc/procfleet/notify.yaml\n"
+        "\n"
+        "In the file, besides the collector and the certificate (role subscribe):\n"
+        "  targets:\n"
+        "    lab-hook: {url: 'https://hooks.example/in', headers_file: hook.headers}\n"
+        "    alerts:\n"
+        "      url: https://alertmanager.example:9093/api/v2/alerts\n"
+        "      format: alertmanager-api\n"
+        "      rules: ['antivirus-*', host-silent]\n"
+        "    page: {type: exec, program: /usr/local/sbin/page}     # with allow_exec: true\n"
+        "\n"
+        "Each target goes on where it was. A notice that comes again after a kill has the same\n"
+        "Idempotency-Key; who keeps these keys sees each notice once. No program can promise "
+        "more.\n",
+};
+
+static const struct opt_command config_sample = {
+    .program = PROGRAM,
+    .name = "config-sample",
+    .brief = "print a configuration file with every key, its default and its meaning",
+    .examples = "  procfleet-notify config-sample >notify.yaml\n",
+};
+static const struct opt_command completion = OPT_COMPLETION(PROGRAM);
+static const struct opt_command man = OPT_MAN(PROGRAM);
+static const struct opt_command version = OPT_VERSION(PROGRAM);
+
+static const struct opt_fact files[] = {
+    {"/etc/procfleet/notify.yaml",
+     "the settings, by custom; config-sample prints one with every key"},
+    {"/var/lib/procfleet-notify",
+     "state_dir, by custom: how far each target is, and the certificate"},
+    {NULL, NULL},
+};
+
+static const struct opt_fact exits[] = {
+    {"0", "told to stop"},
+    {"1", "failed; the sentence on standard error says what and what to do"},
+    {"2", "wrong usage, or a wrong setting"},
+    {"4", "the collector refuses: certificate or role"},
+    {NULL, NULL},
+};
+
+static const struct opt_fact see_also[] = {
+    {"procfleet", ""}, {"procfleet-collector", ""}, {NULL, NULL}};
+
+/* Static: the signal's thread outlives what uses them. */
+static struct notify_conf conf;
+static struct notify_target *targets[NOTIFY_TARGETS_MAX];
+static struct consumer *consumers[NOTIFY_TARGETS_MAX];
+
+static void each_target(void (*what)(struct notify_target *t))
+{
+    for (size_t i = 0; i < conf.n; i++) {
+        what(targets[i]);
+    }
+}
+
+static void on_stop(void *ctx)
+{
+    (void)ctx;
+    each_target(notify_target_stop);
+}
+
+static void on_report(void *ctx)
+{
+    (void)ctx;
+    each_target(notify_target_report);
+}
+
+static enum err notify(struct errmsg *why)
+{
+    struct run_service service = {.module = "notify",
+                                  .consumers = consumers,
+                                  .n = conf.n,
+                                  .stop = on_stop,
+                                  .report = on_report};
+    enum err e = net_init(why);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < conf.n && !e; i++) {
+        e = notify_target_open(&targets[i], &conf.targets[i], why);
+        consumers[i] = e ? NULL : notify_target_consumer(targets[i]);
+    }
+    e = e ? e : run_service(&service, why);
+    each_target(notify_target_close);
+    net_fini();
+    return e;
+}
+
+static enum err run_notify(const struct opt_args *args, struct errmsg *why)
+{
+    enum err e = notify_conf_load(&conf, args, why);
+
+    if (e) {
+        return e;
+    }
+    e = service_conf_log(&conf.service, why);
+    if (!e) {
+        e = notify(why);
+        log_close();
+    }
+    notify_conf_fini(&conf);
+    return e;
+}
+
+static void help_keys(struct buf *out)
+{
+    size_t n;
+    const struct conf_key *keys = notify_conf_keys(&n);
+
+    conf_print_help(out, keys, n);
+}
+
+static enum err run_sample(const struct opt_args *args, struct errmsg *why)
+{
+    struct buf out;
+    size_t n;
+    const struct conf_key *keys = notify_conf_keys(&n);
+
+    (void)args;
+    (void)why;
+    buf_init(&out, 1u << 20);
+    conf_print_sample(&out, keys, n, PROGRAM);
+    fputs(buf_cstr(&out), stdout);
+    buf_fini(&out);
+    return ERR_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct opt_command *const subs[] = {&run, &config_sample, &completion, &man,
+                                                     &version};
+    static const struct run_service_command commands[] = {{&run, help_keys, run_notify},
+                                                          {&config_sample, NULL, run_sample}};
+    const struct opt_command top = {
+        .program = PROGRAM,
+        .brief = "sends the notices of a collector's rules to webhooks and programs",
+        .subs = subs,
+        .n_subs = sizeof subs / sizeof *subs,
+        .examples = "  procfleet-notify run --config /etc/procfleet/notify.yaml\n",
+    };
+    const struct opt_program program = {
+        .top = &top, .files = files, .exits = exits, .see_also = see_also};
+    int code = RUN_SERVICE_USAGE;
+    const struct opt_command *chosen = opt_program_begin(&program, argc, argv, &code);
+
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (chosen == commands[i].usage) {
+            code = run_service_command(&commands[i], argc - 1, argv + 1);
+        }
+    }
+    return opt_program_end(&program, code);
+}

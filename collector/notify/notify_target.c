@@ -1,0 +1,259 @@
+/* One notice at a time: the cursor is kept behind each that was taken, refused for good or given
+ * up. A notice that is killed between the two comes again under the same key: its id. */
+#include "collector/notify/notify_target.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "collector/notify/notify_exec.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
+#include "common/log/log.h"
+#include "common/os/os.h"
+
+#define QUOTED         600
+#define RETRY_LEAST_NS (600 * CLK_S) /* also of a notice that is old when it comes */
+
+struct notify_target {
+    const struct notify_target_conf *conf;
+    struct consumer *consumer;
+    struct post *post; /* of a webhook */
+    struct http_client_reply reply;
+    struct buf body;
+    bool failing; /* exec */
+    atomic_uint_fast64_t sent, refused, given_up, passed_over;
+};
+
+/* -- which -- */
+
+static bool notice_uses(struct str use, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (use.n == 0) {
+        return true;
+    }
+    while (use.n) {
+        const char *comma = memchr(use.p, ',', use.n);
+        size_t part = comma ? (size_t)(comma - use.p) : use.n;
+
+        if (part == n && memcmp(use.p, name, n) == 0) {
+            return true;
+        }
+        part += comma != NULL;
+        use.p += part;
+        use.n -= part;
+    }
+    return false;
+}
+
+/* The end of an alert passes a silence: what had begun before it is to end, too. */
+static bool notice_wanted(const struct notify_target_conf *c, const struct notice *n)
+{
+    bool rule = c->n_rules == 0;
+
+    for (size_t i = 0; i < c->n_rules; i++) {
+        rule = rule || glob_match(c->rules[i], n->rule);
+    }
+    return rule && notice_uses(n->use, c->name) && (n->silenced.n == 0 || n->state == NOTICE_OK);
+}
+
+/* -- sending one -- */
+
+static bool target_stopped(void *ctx)
+{
+    return consumer_is_stopped(ctx);
+}
+
+static enum err send_exec(struct notify_target *t, struct consumer_retry *retry,
+                          enum post_outcome *outcome)
+{
+    const struct notify_target_conf *c = t->conf;
+    char quoted[QUOTED];
+
+    for (;;) {
+        struct errmsg why = {""};
+        enum err e = notify_exec_run(c->program, t->body.p, t->body.n, c->timeout_ns,
+                                     target_stopped, t->consumer, &why);
+
+        if (e == ERR_CLOSED || !e) {
+            t->failing = false;
+            *outcome = POST_TAKEN;
+            return e;
+        }
+        if (!t->failing) {
+            t->failing = true;
+            log_line(LOG_WARN, "notify", "failing", "target=%s trying_again=yes reason=%s", c->name,
+                     log_str(quoted, sizeof quoted, why.text[0] ? why.text : err_text(e)));
+        }
+        if (!consumer_again(t->consumer, retry, 0)) {
+            *outcome = POST_GIVEN_UP;
+            return consumer_is_stopped(t->consumer) ? ERR_CLOSED : ERR_OK;
+        }
+    }
+}
+
+static void send_ended(struct notify_target *t, const struct notice *n, enum post_outcome outcome)
+{
+    char rule[QUOTED];
+
+    (void)snprintf(rule, sizeof rule, "%.*s", (int)(n->rule.n < 200 ? n->rule.n : 200), n->rule.p);
+    if (outcome == POST_TAKEN) {
+        atomic_fetch_add(&t->sent, 1);
+        log_line(LOG_DEBUG, "notify", "sent", "target=%s id=%s", t->conf->name, n->id);
+    } else if (outcome == POST_REFUSED) {
+        atomic_fetch_add(&t->refused, 1);
+        log_line(LOG_ERROR, "notify", "refused", "target=%s id=%s status=%u", t->conf->name, n->id,
+                 t->reply.status);
+    } else {
+        atomic_fetch_add(&t->given_up, 1);
+        log_line(LOG_ERROR, "notify", "given up", "target=%s id=%s n=%" PRIu64, t->conf->name,
+                 n->id, n->n);
+    }
+}
+
+static enum err target_send(struct notify_target *t, struct str host, const struct notice *n)
+{
+    struct consumer_retry retry = {0};
+    int64_t now_ns = os_mono_ns();
+    int64_t left_ns = clk_sub(clk_add(n->step_ns, t->conf->retry_ns), os_utc_ns());
+    struct post_body body = {.path = "", .type = "application/json", .key = n->id};
+    enum post_outcome outcome = POST_TAKEN;
+    enum err e;
+
+    left_ns = left_ns < t->conf->retry_ns ? left_ns : t->conf->retry_ns;
+    left_ns =
+        left_ns > RETRY_LEAST_NS || t->conf->retry_ns < RETRY_LEAST_NS ? left_ns : RETRY_LEAST_NS;
+    retry.end_ns = now_ns + (left_ns > 1 ? left_ns : 1);
+    buf_reset(&t->body);
+    notify_body(&t->body, t->conf->format, host, n, t->conf->name);
+    if (t->body.bad) {
+        return t->body.bad;
+    }
+    body.p = t->body.p;
+    body.n = t->body.n;
+    e = t->post ? post_send(t->post, t->consumer, &body, &retry, &outcome, &t->reply)
+                : send_exec(t, &retry, &outcome);
+    if (!e) {
+        send_ended(t, n, outcome);
+    }
+    return e;
+}
+
+/* -- a reply of Poll -- */
+
+static enum err target_update(struct notify_target *t, const struct wire_update *u)
+{
+    struct str host = u->name;
+    enum err e = ERR_OK;
+
+    if (str_eq(host, str_make(NOTICE_NO_HOST))) {
+        host = (struct str){"", 0};
+    }
+    for (size_t i = 0; i < u->data.n_events && !e; i++) {
+        const struct life_event *ev = &u->data.events[i].event;
+        struct notice n;
+
+        if (ev->kind != LIFE_RULE) {
+            continue;
+        }
+        if (notice_read(&n, ev) != ERR_OK) {
+            log_line(LOG_ERROR, "notify", "strange notice", "target=%s", t->conf->name);
+            atomic_fetch_add(&t->passed_over, 1);
+        } else if (!notice_wanted(t->conf, &n)) {
+            atomic_fetch_add(&t->passed_over, 1);
+        } else {
+            e = target_send(t, host, &n);
+        }
+    }
+    return e;
+}
+
+static enum err on_reply(void *ctx, const struct wire_poll_reply *reply, struct errmsg *why)
+{
+    struct notify_target *t = ctx;
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < reply->n_updates && !e; i++) {
+        e = target_update(t, &reply->updates[i]);
+    }
+    return e && e != ERR_CLOSED
+               ? errmsg_set(why, e, "a notice cannot be sent to %s: %s", t->conf->name, err_text(e))
+               : e;
+}
+
+/* -- open, close -- */
+
+enum err notify_target_open(struct notify_target **out, const struct notify_target_conf *conf,
+                            struct errmsg *why)
+{
+    struct notify_target *t = mem_zalloc(sizeof *t);
+    struct consumer_conf consumer = {.program = "procfleet-notify/" PROCFLEET_VERSION,
+                                     .name = conf->subscription,
+                                     .state = conf->state,
+                                     .filter = {.rules = true, .no_events = true},
+                                     .max = 1,
+                                     .deliver = on_reply,
+                                     .ctx = t};
+    enum err e = ERR_OK;
+
+    if (!t) {
+        return ERR_NOMEM;
+    }
+    t->conf = conf;
+    buf_init(&t->body, NOTIFY_BODY_MAX);
+    http_client_reply_init(&t->reply);
+    service_conf_consumer(&conf->service, &consumer);
+    if (conf->type == NOTIFY_WEBHOOK) {
+        e = post_open(&t->post, &conf->post, why);
+    }
+    e = e ? e : consumer_open(&t->consumer, &consumer, why);
+    if (e) {
+        notify_target_close(t);
+        return e;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+void notify_target_close(struct notify_target *t)
+{
+    if (t) {
+        consumer_close(t->consumer);
+        post_close(t->post);
+        http_client_reply_fini(&t->reply);
+        buf_fini(&t->body);
+        mem_free(t);
+    }
+}
+
+struct consumer *notify_target_consumer(struct notify_target *t)
+{
+    return t->consumer;
+}
+
+void notify_target_stop(struct notify_target *t)
+{
+    if (t->post) {
+        post_stop(t->post);
+    }
+}
+
+void notify_target_report(struct notify_target *t)
+{
+    struct post_stats p = {0};
+    struct consumer_stats c;
+
+    consumer_stats(t->consumer, &c);
+    if (t->post) {
+        post_stats(t->post, &p);
+    }
+    log_line(LOG_INFO, "notify", "notified",
+             "target=%s sent=%" PRIu64 " refused=%" PRIu64 " given_up=%" PRIu64
+             " passed_over=%" PRIu64 " retried=%" PRIu64 " dropped_messages=%" PRIu64,
+             t->conf->name, (uint64_t)atomic_load(&t->sent), (uint64_t)atomic_load(&t->refused),
+             (uint64_t)atomic_load(&t->given_up), (uint64_t)atomic_load(&t->passed_over), p.retried,
+             c.dropped);
+}
