@@ -283,7 +283,8 @@ static enum err life_add(struct lives *l, const struct uuid *boot, struct proc_i
     }
     if (!(p->have & INFO_CREATE_TIME)) {
         x.flags |= WIRE_LIFE_START_UNKNOWN;
-        began_ns = sampled && inst->cells[0].in.first_ns > l->s->since_ns
+        began_ns = sampled && inst->cells[0].base_ns == QUERY_NEVER &&
+                           inst->cells[0].in.first_ns > l->s->since_ns
                        ? inst->cells[0].in.first_ns
                        : l->s->since_ns;
     }

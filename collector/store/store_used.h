@@ -3,6 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_STORE_USED_H
 #define PROCFLEET_COLLECTOR_STORE_STORE_USED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,7 @@ struct store_used {
     uint32_t windows[STORE_TIERS];
     uint32_t damaged;         /* values, batches or segments that failed their checksum or that the
                                  disk did not give: left out; */
+    bool far;                 /* some of it is ClickHouse's, which did not answer */
     struct store_holes holes; /* when, as far as is known: a segment that cannot be opened may have
                                  nothing of the host */
     int64_t coarse_from_ns;   /* only tiers reach back to there; 0: all was raw */

@@ -17,9 +17,10 @@
  *
  * Of the head's recent batches the columns asked for most are ready to be read (recent_columns.h).
  */
+#include "collector/store/read/store_cells.h"
+
 #include <stdlib.h>
 
-#include "collector/store/read/store_read.h"
 #include "collector/store/read/store_ticks.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_view.h"
@@ -938,4 +939,47 @@ enum err store_cells_local_gone(const struct store_view *v, size_t host, int64_t
         *out = gone;
     }
     return e;
+}
+
+/* -- batches of elsewhere -- */
+
+struct store_cells_sum {
+    struct store_cells_scan scan;
+};
+
+enum err store_cells_sum_create(struct store_cells_sum **out, const struct store_cells *ask,
+                                enum err (*each)(void *ctx, const struct store_cell_row *row),
+                                void *ctx)
+{
+    struct store_cells_sum *s = mem_zalloc(sizeof *s);
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->scan.ask = ask;
+    s->scan.each = each;
+    s->scan.ctx = ctx;
+    s->scan.lo_ns = clk_sub(ask->since_ns, ask->before_ns);
+    arena_init(&s->scan.list, SCAN_MEMORY_MAX);
+    s->scan.ticks.memory = &s->scan.list;
+    *out = s;
+    return ERR_OK;
+}
+
+void store_cells_sum_destroy(struct store_cells_sum *s)
+{
+    if (s) {
+        arena_fini(&s->scan.list);
+        mem_free(s);
+    }
+}
+
+enum err store_cells_sum_batch(struct store_cells_sum *s, const struct batch *b)
+{
+    return store_cells_batch(&s->scan, b);
+}
+
+void store_cells_sum_ticks(struct store_cells_sum *s, struct store_ticks *out)
+{
+    store_ticks_sum(&s->scan.ticks, out);
 }

@@ -36,13 +36,17 @@ static int by_time(const void *a, const void *b)
     return x->last_mono_ns < y->last_mono_ns ? -1 : x->last_mono_ns > y->last_mono_ns;
 }
 
-static void add_inside(struct store_ticks *out, const struct store_tick_run *r)
+static void add_inside(struct store_ticks *out, const struct store_tick_run *r, int64_t begin_ns)
 {
     if (!out->ticks || r->first_wall_ns < out->first_wall_ns) {
         out->first_wall_ns = r->first_wall_ns;
+        out->first_boot = r->boot;
+        out->from_mono_ns = begin_ns;
     }
     if (!out->ticks || r->last_wall_ns > out->last_wall_ns) {
         out->last_wall_ns = r->last_wall_ns;
+        out->last_boot = r->boot;
+        out->last_mono_ns = r->last_mono_ns;
     }
     out->ticks += r->ticks;
 }
@@ -90,7 +94,7 @@ void store_ticks_sum(struct store_tick_sum *t, struct store_ticks *out)
                 out->span_mono_ns = cell_sum(out->span_mono_ns, cell_growth(from, r->last_mono_ns));
                 b.cover = r->last_mono_ns;
             }
-            add_inside(out, r);
+            add_inside(out, r, from);
         }
         b.newest = b.any && b.newest > r->last_mono_ns ? b.newest : r->last_mono_ns;
         b.any = true;

@@ -90,6 +90,9 @@ struct store_ticks {
     int64_t first_wall_ns, last_wall_ns;
     int64_t span_mono_ns; /* of the intervals between ticks inside, the one into the first too */
     uint64_t ticks;
+    /* Where the first interval begins and the last one ends, and in which boots: for joining. */
+    struct uuid first_boot, last_boot;
+    int64_t from_mono_ns, last_mono_ns;
 };
 
 /* A stretch of [since, until); since_ns = until_ns: there is none. */
