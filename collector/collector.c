@@ -31,6 +31,7 @@
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
 #include "collector/clickhouse/ch_conf.h"
+#include "collector/clickhouse/ch_source.h"
 #include "collector/collector_store.h"
 #include "collector/console/console.h"
 #include "collector/console/console_door.h"
@@ -71,6 +72,7 @@ struct collector {
     struct tls_config *tls;
     struct collector_store data;
     struct ch_conf ch;
+    struct ch_source *source; /* NULL: questions read the local store */
     struct net_pub *pub;
     struct forgotten *forgotten;
     struct session *session;
@@ -712,6 +714,25 @@ static enum err lab_make(struct collector *c, struct errmsg *why)
     return e;
 }
 
+static enum err open_view(void *ctx, struct store_view **out, int64_t since_ns,
+                          const struct deadline *deadline)
+{
+    return ch_source_view(((struct collector *)ctx)->source, out, since_ns, deadline);
+}
+
+/* Where questions find what the store does not hold. */
+static enum err source_make(struct collector *c)
+{
+    const char *view = conf_text(c->conf->source, "clickhouse.view");
+    const struct ch_source_conf conf = {.store = c->data.store,
+                                        .mode = strcmp(view, "far") == 0 ? CH_SOURCE_FAR
+                                                                         : CH_SOURCE_AUTO,
+                                        .server = &c->ch.reader,
+                                        .name = c->ch.name};
+
+    return c->ch.on && strcmp(view, "local") != 0 ? ch_source_open(&c->source, &conf) : ERR_OK;
+}
+
 static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *why)
 {
     const struct session_conf session = {
@@ -733,6 +754,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .host_state = tell_host,
         .is_forgotten = tell_forgotten,
         .run = tell_run,
+        .view = c->source ? open_view : NULL,
         .facts = tell_known,
         .host_class = tell_class,
         .ctx = c,
@@ -844,6 +866,9 @@ static enum err collector_open(struct collector *c, struct errmsg *why)
         e = collector_store_feed_start(&c->data.feed, c->data.store, why);
     }
     if (!e) {
+        e = source_make(c);
+    }
+    if (!e) {
         e = stages_make(c, c->data.feed.epoch, why);
     }
     if (!e && c->data.sink) {
@@ -934,6 +959,7 @@ void collector_stop(struct collector *c)
     store_close(c->data.store);
     stop_log(&since_ns, "store");
     ch_sink_close(c->data.sink);
+    ch_source_close(c->source);
     ch_conf_fini(&c->ch);
     serve_destroy(c->serve);
     pulse_destroy(c->data.pulse);

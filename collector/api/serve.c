@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
@@ -104,6 +105,29 @@ static enum err scope_check(const struct net_identity *who, const struct wire_qu
     return e;
 }
 
+/* Where the question's window begins, as far as it says. */
+static int64_t since_of(enum query_kind kind, const struct wire_query *q, int64_t now_ns)
+{
+    int64_t until_ns = q->until_ns ? q->until_ns : now_ns;
+
+    if (kind == QUERY_HOSTS || kind == QUERY_OVERVIEW || kind == QUERY_PULSE || q->run.n) {
+        return INT64_MAX;
+    }
+    if (kind == QUERY_TREE && q->at_ns) {
+        until_ns = q->at_ns;
+    }
+    return q->since_ns ? q->since_ns
+                       : clk_sub(until_ns, q->last_ns > 0 ? q->last_ns : QUERY_LAST_NS);
+}
+
+static enum err view_open(struct serve *s, struct store_view **out, enum query_kind kind,
+                          const struct wire_query *q, const struct query_env *env)
+{
+    return s->conf.view
+               ? s->conf.view(s->conf.ctx, out, since_of(kind, q, env->now_ns), env->deadline)
+               : store_view_open(out, s->conf.store);
+}
+
 enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind kind,
                    const struct net_identity *who, const struct deadline *deadline,
                    const struct wire_query *q, struct errmsg *why)
@@ -137,7 +161,7 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         env.room = &room;
     }
     arena_init(&memory, QUERY_MEMORY_MAX);
-    e = store_view_open(&out->view, s->conf.store);
+    e = view_open(s, &out->view, kind, q, &env);
     if (!e && q->run.n) {
         e = s->conf.run ? s->conf.run(s->conf.ctx, out->view, who, q->run, &memory, &run, why)
                         : errmsg_set(why, ERR_NOTFOUND, "this collector keeps no runs");

@@ -15,6 +15,10 @@ struct serve_conf {
     uint64_t event_epoch; /* of the event stream (feed.h) */
     uint32_t request_max; /* bytes, told to clients */
     struct pulse *pulse;  /* likewise; may be NULL */
+    /* The view that a question reads; since_ns: where its earliest window begins, INT64_MAX: it has
+     * none. NULL: the store's. Errors: those of store_view_open */
+    enum err (*view)(void *ctx, struct store_view **out, int64_t since_ns,
+                     const struct deadline *deadline);
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     /* The hosts and the range of NAME[@n|@id], in the arena. May be NULL. Errors: ERR_NOTFOUND,

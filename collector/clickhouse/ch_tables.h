@@ -8,7 +8,7 @@
     X(SAMPLE, sample, "host_id, boot, pid, start, ts, stream, seq", NULL, DAY, "ts")       \
     X(MINUTE, minute, "host_id, boot, pid, start, ts, mask, mask_high", "made", DAY, "ts") \
     X(HOUR, hour, "host_id, boot, pid, start, ts, mask, mask_high", "made", MONTH, "ts")   \
-    X(PROCESS, process, "host_id, boot, pid, start", "seen", MONTH, "seen")                \
+    X(PROCESS, process, "host_id, boot, pid, start, have, origin", "seen", MONTH, "seen")  \
     X(EVENT, event, "host_id, ts, stream, seq, i", NULL, DAY, "ts")                        \
     X(BATCH, batch, "host_id, stream, seq, collector", "kind", DAY, "t0")                  \
     X(HOST, host, "host_id", "seen", NONE, NULL)                                           \
@@ -61,8 +61,9 @@
     X(T, mask_high, UINT64, ZSTD)     \
     X(T, made, UINT64, ZSTD)
 
-/* What a batch said of an instance (struct proc_info); the row with the newest `seen` (the newest
- * stamp of that batch) wins. */
+/* What a batch said of an instance (struct proc_info). Of rows that say as much (`have`, `origin`)
+ * the one with the newest `seen` (the newest stamp of that batch) wins; all of an instance together
+ * are what is known of it (head_info.h). */
 #define CH_PROCESS_COLUMNS(X, T)     \
     X(T, host_id, UUID, ZSTD)        \
     X(T, boot, FIXED16, ZSTD)        \

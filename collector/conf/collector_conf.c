@@ -153,6 +153,10 @@ static const struct conf_key keys[] = {
      "so long batches are gathered for one insert; up to five times as long when there are few"},
     {"clickhouse.quorum", CONF_INT, "0", 0, 8, NULL,
      "replicas that must have an insert; 0 = all that clickhouse.urls names"},
+    {"clickhouse.view", CONF_CHOICE, "auto", 0, 0, "auto|local|far",
+     "what questions read: local = the store of this collector, far = ClickHouse, auto = "
+     "ClickHouse when other collectors feed it, too, else the store, joined with ClickHouse for "
+     "what is older"},
     {"clickhouse.keep.sample", CONF_SPAN, "2d", 0, 87600 * H, NULL,
      "how long the table keeps its rows, when it is made; 0 = for ever"},
     {"clickhouse.keep.cell", CONF_SPAN, "14d", 0, 87600 * H, NULL, "likewise"},

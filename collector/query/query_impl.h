@@ -26,6 +26,7 @@ struct query_span {
 /* Why an answer has a remark. Those up to QNOTE_PARTIAL_LAST make it partial. */
 enum query_note {
     QNOTE_UNREAD,
+    QNOTE_FAR,
     QNOTE_LOST,
     QNOTE_GAPS,
     QNOTE_MISSING,

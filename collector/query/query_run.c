@@ -234,7 +234,7 @@ static void unread_remark(struct query *q)
         } else { /* what counters grow from */
             (void)snprintf(detail, sizeof detail, "%" PRIu32 " from before the window", u->values);
         }
-        query_remark(q, QNOTE_UNREAD, &q->spans[i], "%s", detail);
+        query_remark(q, q->used.far ? QNOTE_FAR : QNOTE_UNREAD, &q->spans[i], "%s", detail);
     }
 }
 
@@ -261,6 +261,11 @@ static enum err unread_check(const struct query *q)
     if (!unread_is_all(q)) {
         return ERR_OK;
     }
+    if (q->used.far) {
+        return errmsg_set(q->why, ERR_IO,
+                          "nothing of what was asked for is here any more, and ClickHouse did not "
+                          "answer: 'procfleet-collector clickhouse check' tells why");
+    }
     return errmsg_set(q->why, ERR_IO,
                       "nothing of what was asked for can be read from the collector's disk: its "
                       "log and the system's tell of errors of the disk, 'procfleet-collector "
@@ -272,6 +277,7 @@ static enum err unread_check(const struct query *q)
 static const char *const sentences[QNOTE_COUNT] = {
     [QNOTE_UNREAD] = "left out, the collector's disk does not give it ('procfleet-collector store "
                      "check' names the place)",
+    [QNOTE_FAR] = "left out, ClickHouse did not answer",
     [QNOTE_LOST] = "known to be lost in the window",
     [QNOTE_GAPS] = "batches missing in the window",
     [QNOTE_MISSING] = "no data in the window",

@@ -127,6 +127,7 @@ void query_scan_used(struct query *q, const struct query_span *s, const struct s
     if (used->damaged) {
         to->damaged += scan_unread_add(q, s, used);
     }
+    to->far = to->far || used->far;
     to->folded += used->folded;
     if (used->coarse_bucket_ns) {
         to->coarse_from_ns = to->coarse_bucket_ns && to->coarse_from_ns < used->coarse_from_ns

@@ -1,0 +1,272 @@
+#include "collector/clickhouse/ch_source.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/clickhouse/ch_join.h"
+#include "collector/clickhouse/ch_native.h"
+#include "collector/clickhouse/ch_view.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/log/log.h"
+#include "common/os/os.h"
+
+#define OTHERS_NS   (10 * CLK_S)    /* so long it is not asked again whether there are others */
+#define ALIVE_NS    (86400 * CLK_S) /* they were heard of since then */
+#define TOLD_NS     (600 * CLK_S)   /* one line of the log in so long */
+#define LOOKBACK_NS (120 * CLK_S)   /* questions look a little behind their windows */
+#define LOOK_NS     (5 * CLK_S)     /* for a short answer */
+#define STRINGS_MAX ((size_t)1 << 20)
+#define NEVER       INT64_MIN
+
+struct ch_source {
+    struct ch_source_conf conf;
+    struct os_mutex *lock; /* guards what follows */
+    size_t n_idle;
+    struct ch_http *idle[CH_SOURCE_IDLE];
+    int64_t others_ns; /* monotonic: when it was asked whether there are others */
+    bool others;
+    int64_t told_ns;
+};
+
+/* A view's connection. */
+struct lease {
+    struct ch_source *source;
+    struct ch_http *http;
+    bool sound;
+};
+
+enum err ch_source_open(struct ch_source **out, const struct ch_source_conf *conf)
+{
+    struct ch_source *s = mem_zalloc(sizeof *s);
+    enum err e;
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->conf = *conf;
+    s->others_ns = s->told_ns = NEVER;
+    e = os_mutex_create(&s->lock);
+    if (e) {
+        mem_free(s);
+        return e;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void ch_source_close(struct ch_source *s)
+{
+    if (!s) {
+        return;
+    }
+    for (size_t i = 0; i < s->n_idle; i++) {
+        ch_http_close(s->idle[i]);
+    }
+    os_mutex_destroy(s->lock);
+    mem_free(s);
+}
+
+/* -- connections -- */
+
+static void trouble_tell(struct ch_source *s, const struct errmsg *why)
+{
+    int64_t now_ns = os_mono_ns();
+    char text[600];
+    bool due;
+
+    os_mutex_lock(s->lock);
+    due = s->told_ns == NEVER || now_ns - s->told_ns >= TOLD_NS;
+    s->told_ns = due ? now_ns : s->told_ns;
+    os_mutex_unlock(s->lock);
+    if (due) {
+        log_line(LOG_WARN, "clickhouse", "unanswered", "why=%s effect=%s",
+                 log_str(text, sizeof text, why->text),
+                 "\"answers are the local store's, and say what is left out\"");
+    }
+}
+
+static enum err lease_take(struct ch_source *s, struct lease **out, struct errmsg *why)
+{
+    struct lease *l = mem_zalloc(sizeof *l);
+    enum err e = ERR_OK;
+
+    if (!l) {
+        return ERR_NOMEM;
+    }
+    l->source = s;
+    os_mutex_lock(s->lock);
+    l->http = s->n_idle ? s->idle[--s->n_idle] : NULL;
+    os_mutex_unlock(s->lock);
+    if (!l->http) {
+        e = ch_http_open(&l->http, s->conf.server, why);
+        e = e ? e : ch_http_connect(l->http, why);
+    }
+    if (e) {
+        ch_http_close(l->http);
+        mem_free(l);
+        return e;
+    }
+    l->sound = true;
+    *out = l;
+    return ERR_OK;
+}
+
+/* One that failed goes: the next one asks anew which server, and what it knows. */
+static void lease_end(void *ctx)
+{
+    struct lease *l = ctx;
+    struct ch_source *s = l->source;
+    bool kept = false;
+
+    os_mutex_lock(s->lock);
+    if (l->sound && s->n_idle < CH_SOURCE_IDLE) {
+        s->idle[s->n_idle++] = l->http;
+        kept = true;
+    }
+    os_mutex_unlock(s->lock);
+    if (!kept) {
+        ch_http_close(l->http);
+    }
+    mem_free(l);
+}
+
+static enum err lease_ask(void *ctx, const char *sql, int64_t timeout_ns, struct buf *reply,
+                          struct errmsg *why)
+{
+    struct lease *l = ctx;
+    enum err e = ch_http_ask(l->http, sql, timeout_ns, reply, why);
+
+    if (e && e != ERR_FULL) {
+        l->sound = false;
+        trouble_tell(l->source, why);
+    }
+    return e;
+}
+
+/* -- which view -- */
+
+static enum err others_ask(struct ch_source *s, struct lease *l, bool *others)
+{
+    enum ch_dialect d = ch_http_dialect(l->http);
+    struct errmsg why = {""};
+    struct buf sql, reply;
+    struct ch_in *in = mem_alloc(sizeof *in);
+    enum err e;
+
+    if (!in) {
+        return ERR_NOMEM;
+    }
+    buf_init(&sql, 4096);
+    buf_init(&reply, STRINGS_MAX);
+    buf_printf(&sql, "SELECT count() AS n FROM `%s`.`%s` WHERE name != ", s->conf.server->database,
+               ch_schema_table(CH_COLLECTOR));
+    ch_schema_quote(&sql, str_make(s->conf.name));
+    buf_put_str(&sql, " AND seen >= ");
+    ch_schema_time(&sql, d, clk_sub(os_utc_ns(), ALIVE_NS));
+    buf_put_str(&sql, " FORMAT Native");
+    e = sql.bad ? sql.bad : lease_ask(l, buf_cstr(&sql), LOOK_NS, &reply, &why);
+    ch_native_in_init(in, reply.p, reply.n, STRINGS_MAX);
+    e = e ? e : ch_native_next(in);
+    if (!e) {
+        *others = in->n_columns == 1 && in->n_rows == 1 && ch_native_get(&in->columns[0], 0) > 0;
+    }
+    ch_native_in_fini(in);
+    mem_free(in);
+    buf_fini(&sql);
+    buf_fini(&reply);
+    return e;
+}
+
+/* Whether other collectors feed the same database; what was known last, when it does not answer. */
+static bool has_others(struct ch_source *s)
+{
+    int64_t now_ns = os_mono_ns();
+    struct errmsg why = {""};
+    struct lease *l;
+    bool others, due;
+
+    os_mutex_lock(s->lock);
+    others = s->others;
+    due = s->others_ns == NEVER || now_ns - s->others_ns >= OTHERS_NS;
+    s->others_ns = due ? now_ns : s->others_ns;
+    os_mutex_unlock(s->lock);
+    if (!due) {
+        return others;
+    }
+    if (lease_take(s, &l, &why)) {
+        trouble_tell(s, &why);
+        return others;
+    }
+    err_ignore(others_ask(s, l, &others));
+    lease_end(l);
+    os_mutex_lock(s->lock);
+    s->others = others;
+    os_mutex_unlock(s->lock);
+    return others;
+}
+
+/* NULL: it does not answer. */
+static struct store_view *far_open(struct ch_source *s, const struct deadline *deadline)
+{
+    struct store_view *far = NULL;
+    struct errmsg why = {""};
+    struct lease *l;
+
+    if (lease_take(s, &l, &why)) {
+        trouble_tell(s, &why);
+        return NULL;
+    }
+    if (ch_view_open(&far,
+                     &(struct ch_view_conf){.ask = lease_ask,
+                                            .closed = lease_end,
+                                            .ctx = l,
+                                            .dialect = ch_http_dialect(l->http),
+                                            .database = s->conf.server->database,
+                                            .deadline = deadline},
+                     &why)) {
+        return NULL; /* told by lease_ask; it has ended */
+    }
+    return far;
+}
+
+/* The oldest stamp that the store holds of any host: what is older may be there. */
+static int64_t oldest_of(const struct store_view *v)
+{
+    int64_t oldest_ns = INT64_MAX;
+
+    for (size_t i = 0; i < store_view_hosts(v); i++) {
+        int64_t first_ns = store_view_host(v, i)->first_ns;
+
+        oldest_ns = first_ns < oldest_ns ? first_ns : oldest_ns;
+    }
+    return oldest_ns;
+}
+
+enum err ch_source_view(struct ch_source *s, struct store_view **out, int64_t since_ns,
+                        const struct deadline *deadline)
+{
+    struct store_view *local, *far = NULL;
+    bool alone =
+        s->conf.mode != CH_SOURCE_FAR && (s->conf.mode == CH_SOURCE_LOCAL || !has_others(s));
+    enum err e;
+
+    if (!alone) {
+        far = far_open(s, deadline);
+        if (far) {
+            *out = far;
+            return ERR_OK;
+        }
+    }
+    e = store_view_open(&local, s->conf.store);
+    if (e) {
+        return e;
+    }
+    if (alone && (s->conf.mode == CH_SOURCE_LOCAL || since_ns == INT64_MAX ||
+                  clk_sub(since_ns, LOOKBACK_NS) >= oldest_of(local))) {
+        *out = local;
+        return ERR_OK;
+    }
+    return ch_join_open(out, local, alone ? far_open(s, deadline) : NULL);
+}

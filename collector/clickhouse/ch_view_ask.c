@@ -1,0 +1,225 @@
+#include "collector/clickhouse/ch_view_ask.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/os/deadline.h"
+#include "common/os/uuid.h"
+
+#define STRINGS_MAX ((size_t)64 << 20) /* the index of one block's strings */
+
+struct buf *ch_view_ask_begin(struct ch_view *v)
+{
+    buf_reset(&v->sql);
+    return &v->sql;
+}
+
+void ch_view_ask_from(struct ch_view *v, enum ch_table t, bool final)
+{
+    buf_printf(&v->sql, " FROM `%s`.`%s`%s", v->conf.database, ch_schema_table(t),
+               final ? " FINAL" : "");
+}
+
+void ch_view_ask_host(struct ch_view *v, size_t host)
+{
+    char text[UUID_TEXT];
+
+    buf_printf(&v->sql, " host_id = toUUID('%s')", uuid_format(text, &v->hosts[host].id));
+}
+
+void ch_view_ask_when(struct ch_view *v, const char *name, const char *op, int64_t ns)
+{
+    buf_printf(&v->sql, " AND %s %s ", name, op);
+    ch_schema_time(&v->sql, v->conf.dialect, ns);
+}
+
+void ch_view_ask_ns(struct ch_view *v, const char *name)
+{
+    ch_schema_ns(&v->sql, v->conf.dialect, name);
+    buf_printf(&v->sql, " AS %s_ns", name);
+}
+
+bool ch_view_ask_is_hole(enum err e)
+{
+    return e && e != ERR_NOMEM && e != ERR_FULL && e != ERR_TIMEOUT && e != ERR_END;
+}
+
+/* Half of what is left, so that the rest of an answer has its time, too. */
+static int64_t time_for(const struct deadline *d)
+{
+    int64_t left_ns = CH_VIEW_ASK_NS;
+
+    if (d) {
+        left_ns = clk_sub(atomic_load_explicit(&d->ns, memory_order_relaxed), os_mono_ns()) / 2;
+    }
+    return left_ns < CH_VIEW_ASK_NS ? left_ns : CH_VIEW_ASK_NS;
+}
+
+enum err ch_view_ask(struct ch_view *v, struct buf *reply, const struct deadline *deadline)
+{
+    int64_t left_ns = time_for(deadline ? deadline : v->conf.deadline);
+    struct errmsg why = {""};
+    const char *sql;
+    enum err e;
+
+    buf_put_str(&v->sql, " FORMAT Native");
+    sql = buf_cstr(&v->sql);
+    if (v->sql.bad || left_ns <= 0) {
+        return v->sql.bad ? v->sql.bad : ERR_TIMEOUT;
+    }
+    if (v->down) {
+        return ERR_BUSY;
+    }
+    buf_reset(reply);
+    e = v->conf.ask(v->conf.ctx, sql, left_ns, reply, &why);
+    e = e ? e : reply->bad;
+    v->too_large = e == ERR_FULL;
+    v->down = e == ERR_TIMEOUT || e == ERR_UNREACHABLE;
+    return v->down ? ERR_BUSY : e;
+}
+
+enum err ch_view_ask_rows(struct ch_view *v, struct buf *reply, size_t columns,
+                          const struct deadline *deadline,
+                          enum err (*row)(void *ctx, const struct ch_in *in, size_t i), void *ctx)
+{
+    enum err e = ch_view_ask(v, reply, deadline);
+    struct ch_in *in;
+
+    if (e) {
+        return e;
+    }
+    in = mem_alloc(sizeof *in);
+    if (!in) {
+        return ERR_NOMEM;
+    }
+    ch_native_in_init(in, reply->p, reply->n, STRINGS_MAX);
+    while (!e && !(e = ch_native_next(in))) {
+        if (in->n_columns != columns) {
+            e = ERR_CORRUPT;
+        }
+        for (size_t i = 0; i < in->n_rows && !e; i++) {
+            e = row(ctx, in, i);
+        }
+        if (e == ERR_END) { /* of `row` */
+            break;
+        }
+    }
+    ch_native_in_fini(in);
+    mem_free(in);
+    return e == ERR_END ? ERR_OK : e == ERR_UNSUPPORTED ? ERR_CORRUPT : e;
+}
+
+/* -- a host's batches -- */
+
+static enum err batches_room(struct ch_view_batches *b)
+{
+    size_t cap = b->cap ? b->cap * 2 : 256;
+    struct ch_view_batch *more;
+
+    if (b->n < b->cap) {
+        return ERR_OK;
+    }
+    more = arena_array(&b->memory, cap, sizeof *more);
+    if (!more) {
+        return arena_refused(&b->memory, cap * sizeof *more);
+    }
+    if (b->n) {
+        memcpy(more, b->at, b->n * sizeof *more);
+    }
+    b->at = more;
+    b->cap = cap;
+    return ERR_OK;
+}
+
+enum {
+    BATCH_STREAM,
+    BATCH_SEQ,
+    BATCH_BOOT,
+    BATCH_T0,
+    BATCH_T1,
+    BATCH_RECEIVED,
+    BATCH_CLOCK,
+    BATCH_OFFSET,
+    BATCH_ERROR,
+    BATCH_COLUMNS
+};
+
+static enum err batch_take(void *ctx, const struct ch_in *in, size_t i)
+{
+    struct ch_view_batches *b = ctx;
+    const struct ch_in_column *c = in->columns;
+    uint8_t clock = (uint8_t)ch_native_get(&c[BATCH_CLOCK], i);
+    struct ch_view_batch one = {
+        .stream = ch_native_get(&c[BATCH_STREAM], i),
+        .seq = ch_native_get(&c[BATCH_SEQ], i),
+        .boot = ch_native_get_uuid(&c[BATCH_BOOT], i),
+        .t0_ns = (int64_t)ch_native_get(&c[BATCH_T0], i),
+        .t1_ns = (int64_t)ch_native_get(&c[BATCH_T1], i),
+        .received_ns = (int64_t)ch_native_get(&c[BATCH_RECEIVED], i),
+        .clock = {.known = clock & 1,
+                  .bounded = clock >> 1 & 1,
+                  .offset_ns = (int64_t)ch_native_get(&c[BATCH_OFFSET], i),
+                  .error_ns = (int64_t)ch_native_get(&c[BATCH_ERROR], i)},
+    };
+    const struct ch_view_batch *last = b->n ? &b->at[b->n - 1] : NULL;
+    enum err e;
+
+    if (last && last->stream == one.stream && last->seq == one.seq) {
+        return ERR_OK; /* of two collectors */
+    }
+    if (last &&
+        (one.stream < last->stream || (one.stream == last->stream && one.seq < last->seq))) {
+        return ERR_CORRUPT; /* not in the order that was asked for */
+    }
+    e = batches_room(b);
+    if (!e) {
+        b->at[b->n++] = one;
+    }
+    return e;
+}
+
+enum err ch_view_ask_batches(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                             const struct deadline *deadline, struct ch_view_batches *out)
+{
+    struct buf reply;
+    enum err e;
+
+    *out = (struct ch_view_batches){.n = 0};
+    arena_init(&out->memory, CH_VIEW_LIST_MAX);
+    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq, boot, ");
+    ch_view_ask_ns(v, "t0");
+    buf_put_str(&v->sql, ", ");
+    ch_view_ask_ns(v, "t1");
+    buf_put_str(&v->sql, ", ");
+    ch_view_ask_ns(v, "received");
+    buf_put_str(&v->sql, ", clock, clock_offset, clock_error");
+    ch_view_ask_from(v, CH_BATCH, false);
+    buf_put_str(&v->sql, " WHERE");
+    ch_view_ask_host(v, host);
+    buf_printf(&v->sql, " AND kind = %d", CH_STORED);
+    ch_view_ask_when(v, "t1", ">=", since_ns);
+    ch_view_ask_when(v, "t0", "<", until_ns);
+    buf_put_str(&v->sql, " ORDER BY stream, seq, collector");
+    e = ch_view_ask_rows(v, &reply, BATCH_COLUMNS, deadline, batch_take, out);
+    buf_fini(&reply);
+    return e;
+}
+
+void ch_view_ask_batches_fini(struct ch_view_batches *b)
+{
+    arena_fini(&b->memory);
+}
+
+struct ch_view_batch *ch_view_ask_batch(const struct ch_view_batches *b, uint64_t stream,
+                                        uint64_t seq)
+{
+    size_t i;
+
+    SEARCH_LOWER(i, b->n,
+                 b->at[i].stream < stream || (b->at[i].stream == stream && b->at[i].seq < seq));
+    return i < b->n && b->at[i].stream == stream && b->at[i].seq == seq ? &b->at[i] : NULL;
+}

@@ -1,0 +1,522 @@
+/* Cells of a host's processes. Those of the table `cell` never cross a multiple of 10 s, so they
+ * say the same as samples wherever borders are such multiples. Batches that a border or a step cuts
+ * elsewhere are read whole, with their samples, when these were sent; else their cells belong where
+ * their newest sample lies, as those of a tier do.
+ *
+ * In the order of time: batches cut at the range's begin, cells, batches cut further on. */
+#include <string.h>
+
+#include "collector/clickhouse/ch_view_ask.h"
+#include "collector/store/read/store_cells.h"
+#include "common/base/clk.h"
+#include "common/os/deadline.h"
+
+#define CELL_NS     (10 * CLK_S)
+#define PIECE_NS    (3600 * CLK_S) /* of cells read at once, at first */
+#define PIECE_LEAST (10 * CLK_S)
+
+struct far_cells {
+    struct ch_view *v;
+    size_t host;
+    const struct store_cells *ask;
+    enum err (*each)(void *ctx, const struct store_cell_row *row);
+    void *ctx;
+    int64_t lo_ns; /* since - before */
+    struct ch_view_batches list;
+    bool *whole;             /* by place in the list: it is cut, and has samples */
+    size_t *order;           /* of those to be read as batches, by time */
+    size_t n_order, n_begin; /* n_begin: of them, what begins before the range */
+    bool bases, inside;      /* which rows are given now */
+    struct store_cells_sum *sum;
+    size_t n_metrics;
+    uint8_t metrics[METRIC_COLS];
+    struct cell cells[METRIC_COLS];
+    int64_t last_ts_ns; /* of the row before, and whose it was: the same again was sent twice */
+    uint64_t last_stream, last_seq;
+    struct proc_id last_id;
+};
+
+static bool is_cut_by(const struct ch_view_batch *b, int64_t border_ns)
+{
+    return border_ns % CELL_NS != 0 && b->t0_ns < border_ns && b->t1_ns >= border_ns;
+}
+
+static int64_t floor_of(int64_t ns, int64_t step_ns)
+{
+    int64_t rest = ns % step_ns;
+
+    return ns - (rest < 0 ? rest + step_ns : rest);
+}
+
+/* Whether cells of the batch could lie across a border of what is asked for. */
+static bool is_cut(const struct store_cells *ask, const struct ch_view_batch *b)
+{
+    return is_cut_by(b, ask->since_ns) || is_cut_by(b, ask->until_ns) ||
+           (ask->step_ns % CELL_NS != 0 &&
+            floor_of(b->t0_ns, ask->step_ns) != floor_of(b->t1_ns, ask->step_ns));
+}
+
+static enum err row_give(void *ctx, const struct store_cell_row *row)
+{
+    struct far_cells *s = ctx;
+
+    return (row->before ? s->bases : s->inside) ? s->each(s->ctx, row) : ERR_OK;
+}
+
+/* -- which batches have samples -- */
+
+struct sampled {
+    struct ch_view_batches *list;
+    bool *whole;
+};
+
+enum { SAMPLED_STREAM, SAMPLED_SEQ, SAMPLED_COLUMNS };
+
+static enum err sampled_take(void *ctx, const struct ch_in *in, size_t i)
+{
+    struct sampled *s = ctx;
+    const struct ch_view_batch *b =
+        ch_view_ask_batch(s->list, ch_native_get(&in->columns[SAMPLED_STREAM], i),
+                          ch_native_get(&in->columns[SAMPLED_SEQ], i));
+
+    if (b) {
+        s->whole[b - s->list->at] = true;
+    }
+    return ERR_OK;
+}
+
+static enum err sampled_ask(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                            const struct deadline *deadline, struct sampled *s)
+{
+    struct buf reply;
+    enum err e;
+
+    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    buf_put_str(ch_view_ask_begin(v), "SELECT DISTINCT stream, seq");
+    ch_view_ask_from(v, CH_SAMPLE, false);
+    buf_put_str(&v->sql, " WHERE");
+    ch_view_ask_host(v, host);
+    ch_view_ask_when(v, "ts", ">=", since_ns);
+    ch_view_ask_when(v, "ts", "<", until_ns);
+    e = ch_view_ask_rows(v, &reply, SAMPLED_COLUMNS, deadline, sampled_take, s);
+    buf_fini(&reply);
+    return e;
+}
+
+/* -- batches -- */
+
+static enum err batch_take(void *ctx, struct ch_view_batch *b, const struct batch *batch)
+{
+    struct far_cells *s = ctx;
+
+    if (deadline_passed(s->ask->deadline)) {
+        return ERR_TIMEOUT;
+    }
+    if (!batch) {
+        if (s->ask->used) {
+            s->ask->used->damaged++;
+            store_used_hole_add(&s->ask->used->holes, b->t0_ns, b->t1_ns);
+        }
+        return ERR_OK;
+    }
+    if (b->whole && s->ask->used) {
+        s->ask->used->windows[STORE_RAW]++;
+    }
+    return store_cells_sum_batch(s->sum, batch); /* of a rest alone: its ticks */
+}
+
+static enum err batches_read(struct far_cells *s, size_t from, size_t to)
+{
+    const struct ch_view_want rests = {.host = s->host, .deadline = s->ask->deadline};
+    struct ch_view_want whole = rests;
+    enum err e = ERR_OK;
+
+    whole.rows = s->ask->metrics;
+    whole.has_pid = s->ask->has_pid;
+    whole.pid = s->ask->pid;
+    for (size_t i = from, end; !e && i < to; i = end) { /* neighbours of one sort at once */
+        bool cut = s->whole[s->order[i]];
+
+        for (end = i + 1; end < to && s->whole[s->order[end]] == cut;) {
+            end++;
+        }
+        e = ch_view_rest_read(s->v, &s->list, s->order + i, end - i, cut ? &whole : &rests,
+                              batch_take, s);
+    }
+    return e;
+}
+
+/* Which batches are read as such: those that are cut; for the time they cover all. */
+static enum err batches_choose(struct far_cells *s, bool ticks)
+{
+    int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
+    size_t n = 0;
+    enum err e = ch_view_rest_order(&s->list, &s->order);
+
+    s->whole = arena_array(&s->list.memory, s->list.n + 1, sizeof *s->whole);
+    if (e || !s->whole) {
+        return e ? e : arena_refused(&s->list.memory, s->list.n);
+    }
+    for (size_t i = 0; i < s->list.n; i++) {
+        const struct ch_view_batch *b = &s->list.at[i];
+
+        if (is_cut(s->ask, b)) {
+            first_ns = b->t0_ns < first_ns ? b->t0_ns : first_ns;
+            last_ns = b->t1_ns > last_ns ? b->t1_ns : last_ns;
+        }
+    }
+    if (first_ns <= last_ns) {
+        struct sampled samples = {&s->list, s->whole};
+
+        e = sampled_ask(s->v, s->host, first_ns, clk_add(last_ns, 1), s->ask->deadline, &samples);
+    }
+    for (size_t i = 0; !e && i < s->list.n; i++) {
+        size_t at = s->order[i];
+
+        s->whole[at] = s->whole[at] && is_cut(s->ask, &s->list.at[at]);
+        if (ticks || s->whole[at]) {
+            s->order[n++] = at;
+        }
+    }
+    s->n_order = n;
+    while (s->n_begin < n && s->list.at[s->order[s->n_begin]].t0_ns < s->ask->since_ns) {
+        s->n_begin++;
+    }
+    return e;
+}
+
+/* -- cells -- */
+
+enum {
+    CELL_BOOT,
+    CELL_PID,
+    CELL_START,
+    CELL_TS,
+    CELL_LAST_TS,
+    CELL_N,
+    CELL_STREAM,
+    CELL_SEQ,
+    CELL_FLAGS,
+    CELL_MASK,
+    CELL_HIGH,
+    CELL_VALUES
+};
+
+static bool is_counter(unsigned id)
+{
+    return metric_by_id((uint8_t)id)->kind == METRIC_COUNTER;
+}
+
+static size_t parts_of(unsigned id)
+{
+    return is_counter(id) ? 3 : 4;
+}
+
+/* The parts of the metric whose first column is *c, of the i-th row. */
+static struct cell cell_of(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
+                           int64_t ts_ns, int64_t last_ts_ns)
+{
+    uint64_t last = ch_native_get(&c[CH_LAST], i);
+    struct cell cell = {
+        .count = n, .first_ns = ts_ns, .last_ns = last_ts_ns, .last = (int64_t)last};
+
+    if (is_counter(id)) {
+        cell.first = (int64_t)(last - ch_native_get(&c[CH_GREW], i));
+        cell.max = (int64_t)ch_native_get(&c[CH_MOST], i);
+        cell.min = n == 2 ? cell.max : 0; /* not kept: no question asks for it */
+    } else {
+        cell.max = (int64_t)(last + ch_native_get(&c[CH_UP], i));
+        cell.min = (int64_t)(last - ch_native_get(&c[CH_DOWN], i));
+        cell.sum = (int64_t)(ch_native_get(&c[CH_DEV], i) + n * last);
+    }
+    return cell;
+}
+
+/* Whether the row stands for something: its batch is in the ledger and was not read whole, and it
+ * was not given before. */
+static bool row_counts(struct far_cells *s, const struct ch_in_column *c, size_t i, int64_t ts_ns)
+{
+    uint64_t stream = ch_native_get(&c[CELL_STREAM], i), seq = ch_native_get(&c[CELL_SEQ], i);
+    struct proc_id id = {(uint32_t)ch_native_get(&c[CELL_PID], i),
+                         ch_native_get(&c[CELL_START], i)};
+    const struct ch_view_batch *b = ch_view_ask_batch(&s->list, stream, seq);
+    bool again = s->last_stream == stream && s->last_seq == seq && s->last_ts_ns == ts_ns &&
+                 proc_id_eq(s->last_id, id);
+
+    s->last_stream = stream;
+    s->last_seq = seq;
+    s->last_ts_ns = ts_ns;
+    s->last_id = id;
+    return b && !again && !s->whole[b - s->list.at];
+}
+
+/* A cell lies across a border, and stands where its newest sample does. */
+static void note_coarse(struct far_cells *s, int64_t ts_ns, int64_t last_ns)
+{
+    struct store_used *used = s->ask->used;
+    struct ch_view_batch cell = {.t0_ns = ts_ns, .t1_ns = last_ns};
+
+    if (used && is_cut(s->ask, &cell)) {
+        used->coarse_from_ns =
+            !used->coarse_bucket_ns || ts_ns < used->coarse_from_ns ? ts_ns : used->coarse_from_ns;
+        used->coarse_bucket_ns = CELL_NS;
+    }
+}
+
+static enum err cell_take(void *ctx, const struct ch_in *in, size_t i)
+{
+    struct far_cells *s = ctx;
+    const struct ch_in_column *c = in->columns, *value = c + CELL_VALUES;
+    int64_t ts_ns = (int64_t)ch_native_get(&c[CELL_TS], i);
+    int64_t last_ns = (int64_t)ch_native_get(&c[CELL_LAST_TS], i);
+    uint64_t count = ch_native_get(&c[CELL_N], i);
+    struct uuid boot = ch_native_get_uuid(&c[CELL_BOOT], i);
+    metric_mask mask =
+        metric_mask_make(ch_native_get(&c[CELL_MASK], i), ch_native_get(&c[CELL_HIGH], i));
+    struct store_cell_row row = {
+        .boot = &boot,
+        .id = {(uint32_t)ch_native_get(&c[CELL_PID], i), ch_native_get(&c[CELL_START], i)},
+        .before = last_ns < s->ask->since_ns,
+        .fresh = ch_native_get(&c[CELL_FLAGS], i) & CH_FRESH,
+        .begin_ns = ts_ns,
+        .end_ns = clk_add(last_ns, 1),
+        .cells = s->cells,
+    };
+    size_t n = 0;
+
+    if (!row_counts(s, c, i, ts_ns) || last_ns < ts_ns || count == 0) {
+        return ERR_OK;
+    }
+    for (size_t k = 0; k < s->n_metrics; k++) {
+        if (mask & METRIC_BIT(s->metrics[k])) {
+            s->cells[n++] = cell_of(value, i, s->metrics[k], count, ts_ns, last_ns);
+            row.mask |= METRIC_BIT(s->metrics[k]);
+        }
+        value += parts_of(s->metrics[k]);
+    }
+    if (!row.mask) {
+        return ERR_OK;
+    }
+    note_coarse(s, ts_ns, last_ns);
+    if (i % 64 == 0 && deadline_passed(s->ask->deadline)) {
+        return ERR_TIMEOUT;
+    }
+    return row_give(s, &row);
+}
+
+/* Cells whose first stamps lie in [from, to). */
+static enum err piece_read(struct far_cells *s, struct buf *reply, int64_t from_ns, int64_t to_ns)
+{
+    const struct ch_column *columns;
+    struct ch_view *v = s->v;
+    size_t n = CELL_VALUES;
+
+    (void)ch_schema_columns(CH_CELL, &columns);
+    s->n_metrics = 0;
+    s->last_seq = 0;
+    buf_put_str(ch_view_ask_begin(v), "SELECT boot, pid, start, ");
+    ch_view_ask_ns(v, "ts");
+    buf_put_str(&v->sql, ", ");
+    ch_view_ask_ns(v, "last_ts");
+    buf_put_str(&v->sql, ", n, stream, seq, flags, mask, mask_high");
+    for (struct metric_mask_walk w = metric_mask_walk(s->ask->metrics);
+         metric_mask_walk_next(&w);) {
+        size_t at = ch_schema_metric(CH_CELL, w.id);
+
+        for (size_t k = 0; at && k < parts_of(w.id); k++) {
+            buf_printf(&v->sql, ", %s", columns[at + k].name);
+            n++;
+        }
+        if (at) {
+            s->metrics[s->n_metrics++] = (uint8_t)w.id;
+        }
+    }
+    ch_view_ask_from(v, CH_CELL, false);
+    buf_put_str(&v->sql, " WHERE");
+    ch_view_ask_host(v, s->host);
+    ch_view_ask_when(v, "ts", ">=", from_ns);
+    ch_view_ask_when(v, "ts", "<", to_ns);
+    ch_view_ask_when(v, "last_ts", ">=", s->inside && !s->bases ? s->ask->since_ns : s->lo_ns);
+    ch_view_ask_when(v, "last_ts", "<", s->inside ? s->ask->until_ns : s->ask->since_ns);
+    if (s->ask->has_pid) {
+        buf_printf(&v->sql, " AND pid = %u", (unsigned)s->ask->pid);
+    }
+    buf_put_str(&v->sql, s->inside ? " ORDER BY boot, pid, start, ts, stream, seq"
+                                   : " ORDER BY ts DESC, boot, pid, start, stream, seq");
+    return ch_view_ask_rows(v, reply, n, s->ask->deadline, cell_take, s);
+}
+
+/* Piece by piece: one that has too much is halved. Nothing of it was given then. */
+static enum err cells_read(struct far_cells *s)
+{
+    int64_t from_ns = s->list.n ? INT64_MAX : INT64_MIN, end_ns = INT64_MIN, piece_ns = PIECE_NS;
+    struct buf reply;
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < s->list.n; i++) {
+        const struct ch_view_batch *b = &s->list.at[i];
+
+        from_ns = b->t0_ns < from_ns ? b->t0_ns : from_ns;
+        end_ns = b->t1_ns > end_ns ? b->t1_ns : end_ns;
+    }
+    end_ns = clk_add(end_ns, 1);
+    from_ns = clk_sub(s->bases ? s->lo_ns : s->ask->since_ns, CELL_NS) > from_ns
+                  ? clk_sub(s->bases ? s->lo_ns : s->ask->since_ns, CELL_NS)
+                  : from_ns;
+    end_ns = (s->inside ? s->ask->until_ns : s->ask->since_ns) < end_ns
+                 ? (s->inside ? s->ask->until_ns : s->ask->since_ns)
+                 : end_ns;
+    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    while (!e && from_ns < end_ns) {
+        int64_t to_ns = clk_add(from_ns, piece_ns) < end_ns ? clk_add(from_ns, piece_ns) : end_ns;
+
+        e = piece_read(s, &reply, from_ns, to_ns);
+        if (e == ERR_FULL && s->v->too_large && piece_ns > PIECE_LEAST) {
+            piece_ns /= 2;
+            e = ERR_OK;
+        } else if (!e) {
+            from_ns = to_ns;
+            if (s->ask->used) {
+                s->ask->used->windows[STORE_10S]++;
+            }
+        }
+    }
+    buf_fini(&reply);
+    return e;
+}
+
+/* -- the scan -- */
+
+static enum err rows_read(struct far_cells *s)
+{
+    bool last = s->ask->bases_from; /* bases come last, the newest first */
+    enum err e;
+
+    s->inside = true;
+    s->bases = !last;
+    e = batches_read(s, 0, s->n_begin);
+    e = e ? e : cells_read(s);
+    e = e ? e : batches_read(s, s->n_begin, s->n_order);
+    if (!e && last && s->lo_ns < s->ask->since_ns) {
+        struct store_cells_sum *with_ticks = s->sum;
+
+        s->inside = false;
+        s->bases = true;
+        e = store_cells_sum_create(&s->sum, s->ask, row_give, s);
+        e = e ? e : batches_read(s, 0, s->n_begin);
+        e = e ? e : cells_read(s);
+        store_cells_sum_destroy(s->sum);
+        s->sum = with_ticks;
+    }
+    return e;
+}
+
+enum err ch_view_cells_scan(const struct store_view *v, size_t host, const struct store_cells *ask,
+                            enum err (*each)(void *ctx, const struct store_cell_row *row),
+                            void *ctx, struct store_ticks *ticks)
+{
+    struct far_cells s = {.v = ch_view_ask_of(v),
+                          .host = host,
+                          .ask = ask,
+                          .each = each,
+                          .ctx = ctx,
+                          .lo_ns = clk_sub(ask->since_ns, ask->before_ns)};
+    enum err e = ch_view_ask_batches(s.v, host, s.lo_ns, ask->until_ns, ask->deadline, &s.list);
+
+    e = e ? e : batches_choose(&s, ticks != NULL);
+    e = e ? e : store_cells_sum_create(&s.sum, ask, row_give, &s);
+    e = e ? e : rows_read(&s);
+    if (ticks && s.sum && (!e || e == ERR_END)) {
+        store_cells_sum_ticks(s.sum, ticks);
+    } else if (ticks) {
+        *ticks = (struct store_ticks){0};
+    }
+    store_cells_sum_destroy(s.sum);
+    ch_view_ask_batches_fini(&s.list);
+    if (!ch_view_ask_is_hole(e)) {
+        return e;
+    }
+    if (ask->used) {
+        ask->used->damaged++;
+        ask->used->far = true;
+        store_used_hole_add(&ask->used->holes, ask->since_ns, clk_sub(ask->until_ns, 1));
+    }
+    return ERR_OK;
+}
+
+/* -- where there are cells alone -- */
+
+/* The first stretch of batches without samples, until one that has some. A batch without rows is
+ * neither. */
+static void gone_find(const struct ch_view_batches *list, const size_t *order, const bool *whole,
+                      const bool *cells, struct store_gone *gone)
+{
+    int64_t since_ns = gone->since_ns, until_ns = gone->until_ns;
+
+    gone->since_ns = gone->until_ns = until_ns;
+    for (size_t i = 0; i < list->n; i++) {
+        const struct ch_view_batch *b = &list->at[order[i]];
+        bool found = gone->since_ns < until_ns;
+
+        if (whole[order[i]]) {
+            if (found && b->t0_ns >= gone->until_ns) {
+                break;
+            }
+        } else if (cells[order[i]] && !found) {
+            gone->since_ns = b->t0_ns > since_ns ? b->t0_ns : since_ns;
+            gone->until_ns = clk_add(b->t1_ns, 1);
+        } else if (cells[order[i]] && b->t1_ns >= gone->until_ns) {
+            gone->until_ns = clk_add(b->t1_ns, 1);
+        }
+    }
+    gone->until_ns = gone->until_ns < until_ns ? gone->until_ns : until_ns;
+}
+
+static enum err celled_ask(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                           struct sampled *s)
+{
+    struct buf reply;
+    enum err e;
+
+    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq");
+    ch_view_ask_from(v, CH_BATCH, false);
+    buf_put_str(&v->sql, " WHERE");
+    ch_view_ask_host(v, host);
+    buf_printf(&v->sql, " AND kind = %d AND cells > 0", CH_STORED);
+    ch_view_ask_when(v, "t1", ">=", since_ns);
+    ch_view_ask_when(v, "t0", "<", until_ns);
+    e = ch_view_ask_rows(v, &reply, SAMPLED_COLUMNS, NULL, sampled_take, s);
+    buf_fini(&reply);
+    return e;
+}
+
+enum err ch_view_cells_gone(const struct store_view *view, size_t host, int64_t since_ns,
+                            int64_t until_ns, struct store_gone *out)
+{
+    struct ch_view *v = ch_view_ask_of(view);
+    struct store_gone gone = {since_ns, until_ns};
+    struct ch_view_batches list;
+    struct sampled samples = {&list, NULL}, cells = {&list, NULL};
+    size_t *order;
+    enum err e = ch_view_ask_batches(v, host, since_ns, until_ns, NULL, &list);
+
+    e = e ? e : ch_view_rest_order(&list, &order);
+    samples.whole = arena_array(&list.memory, list.n + 1, sizeof *samples.whole);
+    cells.whole = arena_array(&list.memory, list.n + 1, sizeof *cells.whole);
+    if (!e && (!samples.whole || !cells.whole)) {
+        e = arena_refused(&list.memory, list.n);
+    }
+    e = e ? e : sampled_ask(v, host, since_ns, until_ns, NULL, &samples);
+    e = e ? e : celled_ask(v, host, since_ns, until_ns, &cells);
+    if (!e) {
+        gone_find(&list, order, samples.whole, cells.whole, &gone);
+        *out = gone;
+    }
+    ch_view_ask_batches_fini(&list);
+    if (ch_view_ask_is_hole(e)) { /* what reads the rows tells */
+        *out = (struct store_gone){until_ns, until_ns};
+        return ERR_OK;
+    }
+    return e;
+}

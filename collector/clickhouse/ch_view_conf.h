@@ -1,0 +1,27 @@
+/* What the far view (ch_view.h) is opened with, and its bounds. Plain data. */
+#ifndef PROCFLEET_COLLECTOR_CLICKHOUSE_CH_VIEW_CONF_H
+#define PROCFLEET_COLLECTOR_CLICKHOUSE_CH_VIEW_CONF_H
+
+#include "collector/clickhouse/ch_schema.h"
+#include "common/base/err.h"
+
+struct deadline;
+
+#define CH_VIEW_HOSTS_MAX 1000000u
+#define CH_VIEW_REPLY_MAX ((size_t)64 << 20)
+#define CH_VIEW_LIST_MAX  ((size_t)256 << 20)
+#define CH_VIEW_ASK_NS    (60 * INT64_C(1000000000)) /* one statement without a deadline */
+
+struct ch_view_conf {
+    /* Sends a SELECT and puts what comes into `reply`, FORMAT Native. Errors: ERR_FULL (more than
+     * fits), ERR_NOMEM, ERR_TIMEOUT, any other: it did not answer */
+    enum err (*ask)(void *ctx, const char *sql, int64_t timeout_ns, struct buf *reply,
+                    struct errmsg *why);
+    void (*closed)(void *ctx); /* the view has closed, or could not be opened; may be NULL */
+    void *ctx;
+    enum ch_dialect dialect;
+    const char *database;            /* letters, digits and _ */
+    const struct deadline *deadline; /* of what is asked without one; NULL: none */
+};
+
+#endif
