@@ -25,6 +25,7 @@
     X(modules)          \
     X(providers)        \
     X(marks)            \
+    X(load)             \
     X(layouts)
 
 #define ETL_COMMANDS_DECLARE(name) extern const struct etl_command etl_##name##_command;

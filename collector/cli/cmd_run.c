@@ -454,8 +454,8 @@ static const struct cli_command commands[] = {
     {&begin_usage, begin_body, CLI_NEEDS_COLLECTOR, NULL},
     {&end_usage, end_body, CLI_NEEDS_COLLECTOR, NULL},
     {&exec_usage, exec_body, CLI_NEEDS_COLLECTOR, NULL},
-    {&run_show_list, run_show_list_body, CLI_NEEDS_COLLECTOR, NULL},
-    {&run_show_usage, run_show_body, CLI_NEEDS_COLLECTOR, NULL},
+    {&run_show_list, run_show_list_body, CLI_NEEDS_SETTINGS, NULL},
+    {&run_show_usage, run_show_body, CLI_NEEDS_SETTINGS, NULL},
     {&run_show_export, run_show_export_body, CLI_NEEDS_COLLECTOR, NULL},
     {&run_show_import, run_show_import_body, CLI_NEEDS_COLLECTOR, NULL},
 };

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "collector/cli/cli_client.h"
+#include "collector/cli/lab.h"
+#include "collector/cli/run_dir.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
@@ -203,39 +205,72 @@ static int list_pages(struct cli *c, struct cli_client *l, struct wire_runs_ask 
     return code;
 }
 
-int run_show_list_body(struct cli *c)
+struct list_dir {
+    struct table *table;
+    uint32_t shown;
+};
+
+static enum err list_dir_row(void *ctx, const struct wire_run *run)
+{
+    struct list_dir *to = ctx;
+
+    to->shown++;
+    return list_row(to->table, run);
+}
+
+static int list_body(struct cli *c)
 {
     static const char none[] = "no run fits; 'procfleet run exec NAME -- COMMAND' makes one";
     struct wire_label labels[WIRE_RUN_LABELS];
     struct wire_runs_ask ask;
     struct errmsg why = {""};
-    struct cli_client *l;
+    struct cli_client *l = NULL;
     struct table *t = NULL;
+    const char *dir = opt_value(c->args, "runs");
     uint32_t limit = 0, shown = 0;
+    bool more = false;
     int code = CLI_OK;
     enum err e;
 
     if (ask_read(c, &ask, labels, &limit, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
+    if (!dir && cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
     e = cli_table(c, &t, false, list_columns, LIST_COLUMNS, list_yields);
     code = e ? cli_table_failed(c, e) : code;
-    code = code == CLI_OK ? list_pages(c, l, &ask, limit, t, &shown) : code;
+    if (code == CLI_OK && dir) {
+        struct list_dir to = {t, 0};
+
+        code = run_dir_list(c, dir, &ask, limit, list_dir_row, &to, &more);
+        shown = to.shown;
+    } else if (code == CLI_OK) {
+        code = list_pages(c, l, &ask, limit, t, &shown);
+        more = code == CLI_OK && ask.before;
+    }
     if (code == CLI_OK && shown == 0) {
         table_note(t, str_make(none));
-    } else if (code == CLI_OK && ask.before) {
+    } else if (code == CLI_OK && more) {
         table_note(t, str_make("there are more; --limit shows more"));
     }
     if (code == CLI_OK) {
-        table_answer(t, &(struct table_answer){.cut = ask.before != 0});
+        table_answer(t, &(struct table_answer){.cut = more});
     }
     table_end(t);
     cli_client_close(l);
     return code;
 }
+
+int run_show_list_body(struct cli *c)
+{
+    return lab_run(c, list_body);
+}
+
+#define RUN_OPT_RUNS                                                                        \
+    {                                                                                       \
+        "runs", 0, "DIR", "run files (*.pfr) of this directory instead of a collector's", 0 \
+    }
 
 static const struct opt list_opts[] = {
     {"label", 0, "KEY=GLOB", "only runs with such a label; may be repeated", 1},
@@ -243,6 +278,7 @@ static const struct opt list_opts[] = {
     {"since", 0, "TIME", "only those that ended then or later: 30d, or 2026-11-21T09:00:00Z", 0},
     {"until", 0, "TIME", "only those that began before; as since", 0},
     {"limit", 'n', "N", "runs shown, the newest first (50)", 0},
+    RUN_OPT_RUNS,
     CLI_OPTS_ANSWER,
     CLI_OPTS_CONNECTION,
 };
@@ -255,6 +291,7 @@ const struct opt_command run_show_list = {
     .opts = list_opts,
     .n_opts = sizeof list_opts / sizeof *list_opts,
     .examples = "  procfleet run list\n"
+                "  procfleet run list --runs lib/ --label ms=31\\*\n"
                 "  procfleet run list 'nightly-*' --label build=4711\n"
                 "  procfleet run list --since 30d --state failed --format json\n"
                 "\n"
@@ -585,9 +622,9 @@ static int show_print(struct cli *c, const struct run_file *f)
     return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : CLI_OK;
 }
 
-int run_show_body(struct cli *c)
+static int show_body(struct cli *c)
 {
-    const char *name = operand(c);
+    const char *name = operand(c), *dir = opt_value(c->args, "runs");
     struct run_file *f = NULL;
     struct errmsg why = {""};
     struct buf bytes;
@@ -595,6 +632,9 @@ int run_show_body(struct cli *c)
 
     if (!name) {
         return cli_fail(c, CLI_USAGE, "one run is needed: NAME, NAME@3 or NAME@ID");
+    }
+    if (dir) {
+        return run_dir_show(c, dir, name, show_print);
     }
     buf_init(&bytes, RUN_FILE_MAX);
     code = file_fetch(c, name, &bytes);
@@ -608,9 +648,15 @@ int run_show_body(struct cli *c)
     return code;
 }
 
+int run_show_body(struct cli *c)
+{
+    return lab_run(c, show_body);
+}
+
 static const struct opt show_opts[] = {
     {"group-by", 'g', "image|user|tree|host", "add up what belongs together (image)", 0},
     {"limit", 'n', "N", "groups shown, by CPU time (20)", 0},
+    RUN_OPT_RUNS,
     CLI_OPTS_CONNECTION,
 };
 

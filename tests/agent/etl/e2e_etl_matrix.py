@@ -21,7 +21,8 @@ import etl_file as made  # noqa: E402
 from fleet import BIN, check, corpus, ensure  # noqa: E402
 
 ETL = os.path.join(BIN, "procfleet-etl")
-OTHER = {"session", "completion", "man", "version"}  # of the program, not of recordings
+OTHER = {"session", "completion", "man", "version",  # of the program, not of recordings
+         "load"}  # writes run files: e2e_etl_load
 OPTIONS = ("merge", "since", "until", "pid", "name", "limit", "manifests", "format", "wide")
 LACKS = {
     "info": {"since", "until", "pid", "name", "limit"},  # of the file as a whole
