@@ -12,7 +12,9 @@ static const struct opt opts[] = {
     CLI_OPT_WHERE,
     CLI_OPTS_PROCESS,
     {"all", 'a', NULL,
-     "also processes that ended inside the time range; JSON and CSV: every metric", 0},
+     "also processes that ended inside the time range (with --run always); JSON and CSV: every "
+     "metric",
+     0},
     CLI_OPTS_RANGE,
     {"idle", 0, NULL, "show the idle process (pid 0) too", 0},
     {"limit", 'n', "N", "processes shown (all)", 0},
@@ -188,7 +190,7 @@ static int ps_body(struct cli *c)
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.idle = opt_flag(c->args, "idle");
-    q.exited = opt_flag(c->args, "all");
+    q.exited = opt_flag(c->args, "all") || q.run.n; /* of a run that is over none lives */
     fields_add(&f, FIELD_HOST, true);
     fields_add(&f, FIELD_PID, true);
     fields_add(&f, FIELD_PARENT_PID, true);

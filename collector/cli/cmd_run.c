@@ -198,9 +198,8 @@ static void told_close(struct told *t)
 }
 
 enum keep {
-    KEEP_UNREACHED, /* a mark that no collector was reached for */
-    KEEP_BUSY,      /* and that of a busy one: nobody would send it again */
-    KEEP_EARLY,     /* and an end whose begin is kept yet */
+    KEEP_BUSY,  /* a mark that no collector was reached for, or that of a busy one */
+    KEEP_EARLY, /* and an end whose begin is kept yet */
 };
 
 /* Sends it or keeps it; what else went wrong is told. Returns the exit code. */
@@ -216,8 +215,7 @@ static int mark_or_keep(struct told *t, bool end, enum keep keep, const struct w
     if (t->l && !waits) {
         cli_tell(t->c, "%s", t->why.text[0] ? t->why.text : err_text(e));
     }
-    if (!waits && t->code != CLI_UNREACHABLE && !(keep >= KEEP_BUSY && t->busy) &&
-        !(keep == KEEP_EARLY && t->absent)) {
+    if (!waits && t->code != CLI_UNREACHABLE && !t->busy && !(keep == KEEP_EARLY && t->absent)) {
         return t->code;
     }
     e = marks_keep(t->c->settings.collector, end, m, &where);
@@ -272,7 +270,7 @@ static int mark_body(struct cli *c, bool end)
         return cli_fail(c, CLI_FAILED, "no random number");
     }
     err_ignore(told_open(&t, c)); /* it has said so */
-    result = mark_or_keep(&t, end, end ? KEEP_BUSY : KEEP_UNREACHED, &x.m);
+    result = mark_or_keep(&t, end, KEEP_BUSY, &x.m);
     if (result == CLI_OK && !end && (t.run || !x.m.key.n)) {
         id_print(t.run, &x.m.id);
     }

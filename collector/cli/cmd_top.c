@@ -158,12 +158,6 @@ static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
                           "--since: '%s' is not a time such as 5m; with --watch it moves along",
                           since);
     }
-    if (opt_value(c->args, "where") || opt_value(c->args, "label") ||
-        opt_values(c->args, "host", (const char *[2]){NULL}, 2) > 1) {
-        return errmsg_set(why, ERR_USAGE,
-                          "--where, --label and several --host: --watch has filters of its own; "
-                          "leave one of them away");
-    }
     if (opt_value(c->args, "until") || opt_value(c->args, "run")) {
         return errmsg_set(why, ERR_USAGE,
                           "--until, --run: --watch is about now; leave one of them away");
@@ -206,6 +200,7 @@ static int watch_body(struct cli *c)
         read_filter(w.ask.name, "name", q.name, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
+    w.ask.given = &q;
     w.ask.has_pid = q.has_pid;
     w.ask.pid = q.pid;
     w.ask.by = q.by;

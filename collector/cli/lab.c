@@ -5,6 +5,7 @@
 
 #include "collector/cli/cli_client.h"
 #include "common/base/clk.h"
+#include "common/base/glob.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
@@ -374,6 +375,22 @@ static void side_text(struct lab_side *side)
     }
 }
 
+/* Names that no run has, by their own: a verdict says only that there are too few. */
+static void side_missing(const struct cli *c, const struct lab_side *side)
+{
+    for (size_t i = 0; i < side->n_patterns; i++) {
+        struct str name = {side->patterns[i], strcspn(side->patterns[i], "@")};
+        bool there = false;
+
+        for (size_t k = 0; k < side->n_runs && !there; k++) {
+            there = glob_match(name, side->runs[k]->head.name);
+        }
+        if (!there) {
+            cli_tell(c, "there is no run '%s'", side->patterns[i]);
+        }
+    }
+}
+
 static void ask_fill(struct lab *x, const struct cli *c)
 {
     size_t a = x->a.n_runs, b = x->b.n_runs, h = x->n_history, max = COMPARE_RUNS_MAX;
@@ -421,6 +438,8 @@ enum err lab_open(struct lab *x, struct cli *c, int64_t wait_ns, unsigned sectio
         x->a.n_runs = x->b.n_runs = x->n_history = 0;
         os_sleep_ns(opt_value(c->args, "runs") ? LOOK_NS : 4 * LOOK_NS);
     }
+    side_missing(c, &x->a);
+    side_missing(c, &x->b);
     ask_fill(x, c);
     return ERR_OK;
 }

@@ -9,6 +9,7 @@
 #include "collector/cli/run_dir.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
+#include "common/base/map.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/lab/ended.h"
@@ -355,6 +356,7 @@ struct show {
     size_t n;
     struct show_group *groups;
     struct show_group all;
+    struct map sums; /* keys of what has a row over several cells */
 };
 
 static struct str show_name(const struct show *s, const struct run_row *r)
@@ -409,23 +411,33 @@ static void show_peak(const struct run_file *f, const struct run_row *r, struct 
     show_value(f, r, M_PRIVATE_BYTES, RUN_PEAK_SUM, &g->has_memory, &g->memory);
 }
 
-/* Whether a row over several cells stands for this one's name on its host. */
-static bool show_has_sum(const struct show *s, const struct run_row *cell)
+/* Of a name on a host. */
+static uint64_t show_key(const struct show *s, const struct run_row *r)
+{
+    struct str name = s->by == SHOW_HOST ? str_make("") : show_name(s, r);
+
+    return hash_bytes(name.p, name.n, r->host);
+}
+
+/* Finds the rows that stand over several cells for a name on a host. */
+static enum err show_find_sums(struct show *s)
 {
     uint8_t of = s->by == SHOW_IMAGE  ? RUN_ROW_IMAGE
                  : s->by == SHOW_USER ? RUN_ROW_USER
                                       : RUN_ROW_HOST;
+    enum err e = ERR_OK;
 
-    for (size_t i = 0; i < s->f->n_rows; i++) {
+    for (size_t i = 0; i < s->f->n_rows && !e; i++) {
         const struct run_row *r = &s->f->rows[i];
 
-        if (r->of == of && r->host == cell->host && r->in_tree == s->tree &&
-            (s->by == SHOW_HOST || s->by == SHOW_TREE ||
-             str_eq(show_name(s, r), show_name(s, cell)))) {
-            return true;
+        if (r->of == of && r->in_tree == s->tree) {
+            e = map_reserve(&s->sums);
+            if (!e) {
+                (void)map_put(&s->sums, show_key(s, r), 1);
+            }
         }
     }
-    return false;
+    return e;
 }
 
 static void show_add(struct show *s, const struct run_row *r)
@@ -437,7 +449,7 @@ static void show_add(struct show *s, const struct run_row *r)
         if (!s->tree || r->in_tree) {
             show_sums(s->f, r, &s->all);
         }
-        if (s->by != SHOW_TREE && !show_has_sum(s, r)) {
+        if (s->by != SHOW_TREE && !map_get(&s->sums, show_key(s, r))) {
             show_peak(s->f, r, show_group(s, show_name(s, r)));
         }
         return;
@@ -601,6 +613,7 @@ static int show_print(struct cli *c, const struct run_file *f)
     s.tree = f->head.has_root && f->head.root_pid;
     s.groups = mem_array(f->n_rows, sizeof *s.groups);
     e = s.groups ? cli_table(c, &t, false, show_columns, SHOW_COLUMNS, NULL) : ERR_NOMEM;
+    e = e ? e : show_find_sums(&s);
     for (size_t i = 0; !e && i < f->n_rows; i++) {
         show_add(&s, &f->rows[i]);
     }
@@ -618,6 +631,7 @@ static int show_print(struct cli *c, const struct run_file *f)
         show_losses(t, f);
     }
     table_end(t);
+    map_fini(&s.sums);
     mem_free(s.groups);
     return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : CLI_OK;
 }

@@ -85,7 +85,7 @@ static const char sql_put_host[] =
 static const char sql_end[] =
     "UPDATE run SET state = 1, ended_ns = max(?2, began_ns), exit_code = ?3, closed_ns = ?4,"
     " flags = flags | ?5, error_ns = max(error_ns, ?6) WHERE n = ?1 AND state = 0";
-static const char sql_count_open[] = "SELECT count(*) FROM run WHERE state = 0";
+static const char sql_count_open[] = "SELECT count(*), sum(owner = ?1) FROM run WHERE state = 0";
 static const char sql_expire[] =
     "UPDATE run SET state = 1, ended_ns = began_ns + ttl_ns, closed_ns = ?1, flags = flags | 2"
     " WHERE state = 0 AND began_ns + ttl_ns <= ?1";
@@ -456,16 +456,22 @@ static enum err run_put(struct lab_db *l, struct db *d, struct wire_run *run, co
     return e;
 }
 
-static enum err open_room(struct lab_db *l, struct db *d, struct errmsg *why)
+/* One certificate does not keep all others from marking. */
+static enum err open_room(struct lab_db *l, struct db *d, const struct runs_who *who,
+                          struct errmsg *why)
 {
     sqlite3_stmt *st;
-    int64_t n = 0;
     enum err e = lab_db_statement(l, &st, sql_count_open);
+    bool own;
 
-    e = e ? e : db_number(d, st, &n);
-    return !e && n >= RUNS_OPEN_MAX
-               ? errmsg_set(why, ERR_FULL, "%u runs are open: end some, or give a shorter --ttl",
-                            RUNS_OPEN_MAX)
+    if (!e) {
+        (void)sqlite3_bind_text(st, 1, who->name, -1, SQLITE_STATIC);
+        e = db_row(d, st);
+    }
+    own = !e && !who->admin && sqlite3_column_int64(st, 1) >= RUNS_OPEN_SHARE;
+    return own || (!e && sqlite3_column_int64(st, 0) >= RUNS_OPEN_MAX)
+               ? errmsg_set(why, ERR_FULL, "%u runs%s are open: end some, or give a shorter --ttl",
+                            own ? RUNS_OPEN_SHARE : RUNS_OPEN_MAX, own ? " of one owner" : "")
                : e;
 }
 
@@ -473,7 +479,7 @@ static enum err begin_write(struct lab_db *l, struct db *d, const struct runs_wh
                             const struct runs_mark *mark, struct wire_run *run, struct errmsg *why)
 {
     const struct wire_run_mark *m = mark->m;
-    enum err e = open_room(l, d, why);
+    enum err e = open_room(l, d, who, why);
 
     if (!e && !id_is_set(&run->id)) {
         e = uuid_random(&run->id);

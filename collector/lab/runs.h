@@ -19,6 +19,7 @@
 
 #define RUNS_MAX        100000u
 #define RUNS_OPEN_MAX   256u
+#define RUNS_OPEN_SHARE 64u /* of one owner who is no administrator */
 #define RUNS_TTL_NS     (4 * 3600 * CLK_S)
 #define RUNS_TTL_MAX_NS (30 * 24 * 3600 * CLK_S)
 

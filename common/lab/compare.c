@@ -111,7 +111,7 @@ static enum err row_measure(struct compare_work *w, struct compare_row *row,
     row->n_b = values_of(x, w->b, w->n_b);
     *least = u.p_least;
     if (u.pairs == 0) {
-        row->code = COMPARE_NOT_MEASURED;
+        row->code = w->n_a && w->n_b ? COMPARE_NOT_MEASURED : COMPARE_NO_RUNS;
     }
     return ERR_OK;
 }
@@ -431,7 +431,7 @@ static enum err diff_rows(struct compare_work *w, const struct quantity *q, size
         struct compare_row total = {.quantity = q[i], .relative = true, .limit = NAN};
 
         e = row_make(w, &total, 0, &least);
-        if (!e && total.code == COMPARE_NOT_MEASURED) {
+        if (!e && (total.code == COMPARE_NOT_MEASURED || total.code == COMPARE_NO_RUNS)) {
             while (g < n_groups && groups[g].metric == i) {
                 g++;
             }

@@ -67,7 +67,8 @@ void compare_print_change(struct buf *out, const struct compare_row *row, double
 
 void compare_print_interval(struct buf *out, const struct compare_row *row)
 {
-    if (row->code == COMPARE_NOT_MEASURED || (isinf(row->low) && isinf(row->high))) {
+    if (row->code == COMPARE_NOT_MEASURED || row->code == COMPARE_NO_RUNS ||
+        (isinf(row->low) && isinf(row->high))) {
         buf_put_str(out, "-");
     } else if (row->relative) {
         put_percent(out, row->low);
@@ -161,7 +162,7 @@ static void put_verdict(struct buf *out, const struct compare_print *x,
 
     buf_printf(out, "%-11s ", compare_says_name(row->says));
     put_name(out, row);
-    if (row->code != COMPARE_NOT_MEASURED) {
+    if (row->code != COMPARE_NOT_MEASURED && row->code != COMPARE_NO_RUNS) {
         buf_put_str(out, " ");
         compare_print_change(out, row, row->effect);
         buf_put_str(out, " (");

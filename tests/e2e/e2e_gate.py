@@ -50,7 +50,10 @@ def refusals():
     out = gate("cpu_time > 5%", b="pr-1", expect=5)
     assert out.startswith("refused     cpu_time") and "8+1 runs are too few for a verdict" in out, out
     out = gate("cpu_time > 5%", b="nothing", expect=5)
-    assert "no verdict: no run of B can be judged" in out, out
+    assert "no verdict: no run of B can be judged" in out and out.startswith("refused     cpu_time, limit 5 %: no_runs"), out
+    r = subprocess.run([PROCFLEET, "gate", "pr-*", "other", "--against", "main-*", "--runs", PLANTED, "--fail-on", "cpu_time > 5%"],
+                       capture_output=True, text=True, encoding="utf-8", timeout=120, check=False)
+    assert r.returncode == 6 and r.stderr == "procfleet gate: there is no run 'other'\n", r
     gate("cpu_time > 5%", "starts > 10", a="main-?", b="pr-?", expect=6)  # 5+5 runs
     assert "6 on each side" in gate("cpu_time > 5%", "starts > 10", a="main-?", b="pr-?", more=("--looks", "4"), expect=5)
     gate("write_bytes > 5%", expect=5)

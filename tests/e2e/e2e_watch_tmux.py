@@ -215,12 +215,23 @@ def plots(t, fleet, agent):
     ensure("a pipe gets the table alone", "per sample" not in out and "TIME" in out, out)
 
 
+def narrowed(t):
+    t.command("clear; procfleet top --watch --every 500ms --host lab-1 --host lab-2 --label 'image=v1*' "
+              "--where 'name ~ \"procfleet-a*\"'")
+    t.wait("only what fulfils the condition", lambda s: "hosts 1 connected" in s and " lab-1 " in s and
+           all("procfleet-a" in line for line in s.splitlines() if " lab-1 " in line))
+    t.keys("q")
+    t.command("clear; procfleet top --watch --every 500ms --label 'image=v2*'")
+    t.wait_for("no process fits")
+    t.keys("q")
+
+
 def main():
     if not shutil.which("tmux"):
         skip("tmux is not installed")
     with Fleet() as f:
         f.start_collector()
-        agent = f.start_agent("lab-1")
+        agent = f.start_agent("lab-1", labels="image=v12")
         t = Terminal(f)
         try:
             before = t.shell_result("stty -g", "before")
@@ -237,6 +248,7 @@ def main():
             ends_by_signal(t, f, signal.SIGSEGV, before)
             refuses(t, f)
             colours(t, f)
+            narrowed(t)
             plots(t, f, agent)
         finally:
             t.close()

@@ -36,9 +36,10 @@ struct watch_question {
     uint8_t by, group_by;                          /* enum wire_by, enum wire_group */
     uint8_t n_metrics, metrics[WATCH_METRICS_MAX]; /* the first is the order */
     uint32_t limit;
-    int64_t window_ns, past_ns; /* of the table; of details and events */
-    struct watch_who who;       /* details: of this process; events: of its host */
-    bool fleet;                 /* also the figures of the fleet */
+    int64_t window_ns, past_ns;     /* of the table; of details and events */
+    struct watch_who who;           /* details: of this process; events: of its host */
+    bool fleet;                     /* also the figures of the fleet */
+    const struct wire_query *given; /* labels, hosts and a condition; borrowed; NULL: none */
 };
 
 /* What came of it. Whatever is NULL was not asked or did not come. */

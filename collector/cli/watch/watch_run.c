@@ -46,6 +46,23 @@ static enum err round_fetch(struct round *r, const char *method, const struct wi
     return cli_client_fetch(r->a->link, method, q, out, next, &r->why);
 }
 
+/* Labels, and several hosts unless one was chosen since; of processes the condition, too. */
+static void round_given(struct wire_query *ask, const struct watch_question *q, bool where)
+{
+    const struct wire_query *g = q->given;
+
+    if (!g) {
+        return;
+    }
+    ask->n_labels = g->n_labels;
+    memcpy(ask->labels, g->labels, sizeof ask->labels);
+    if (!q->host[0]) {
+        ask->n_hosts = g->n_hosts;
+        memcpy(ask->hosts, g->hosts, sizeof ask->hosts);
+    }
+    ask->events.where = where ? g->events.where : str_make("");
+}
+
 static struct wire_query round_query(const struct watch_question *q)
 {
     struct wire_query ask = {.host = str_make(q->host),
@@ -69,6 +86,7 @@ static enum err round_table(struct round *r)
     ask.exited = r->q->exited;
     ask.n_metrics = r->q->n_metrics;
     memcpy(ask.metrics, r->q->metrics, r->q->n_metrics);
+    round_given(&ask, r->q, true);
     return round_fetch(r, RPC_QUERY_TOP, &ask, &r->out->rows, NULL);
 }
 
@@ -81,8 +99,10 @@ static enum err round_fleet(struct round *r)
                              .group_by = WIRE_GROUP_HOST,
                              .n_metrics = 1,
                              .metrics = {M_CPU_PERCENT}};
-    enum err e = round_fetch(r, RPC_QUERY_OVERVIEW, &ask, &r->out->overview, NULL);
+    enum err e;
 
+    round_given(&ask, r->q, false);
+    e = round_fetch(r, RPC_QUERY_OVERVIEW, &ask, &r->out->overview, NULL);
     return e ? e : round_fetch(r, RPC_QUERY_TOP, &ask, &r->out->hosts, NULL);
 }
 

@@ -294,6 +294,31 @@ static void files_above_max_bytes_go_the_oldest_first(void **state)
     rig_close(&r);
 }
 
+static void one_certificate_does_not_take_all_open_runs(void **state)
+{
+    static const struct runs_who other = {"other", "", false};
+    struct wire_run_mark m = {.name = str_make("many"), .hosts = NULL};
+    struct runs_mark mark = {.m = &m, .now_ns = os_utc_ns()};
+    struct errmsg why = {""};
+    struct wire_run run;
+    struct rig r;
+
+    (void)state;
+    rig_open(&r);
+    mark.when_ns = mark.now_ns;
+    for (unsigned i = 0; i < RUNS_OPEN_SHARE; i++) {
+        assert_ok(runs_begin(r.db, &who, &mark, &r.memory, &run, &why));
+    }
+    assert_err(runs_begin(r.db, &who, &mark, &r.memory, &run, &why), ERR_FULL);
+    assert_non_null(strstr(why.text, "of one owner"));
+    assert_ok(runs_begin(r.db, &other, &mark, &r.memory, &run, &why));
+    for (unsigned i = RUNS_OPEN_SHARE + 1; i < RUNS_OPEN_MAX; i++) {
+        assert_ok(runs_begin(r.db, &boss, &mark, &r.memory, &run, &why));
+    }
+    assert_err(runs_begin(r.db, &boss, &mark, &r.memory, &run, &why), ERR_FULL);
+    rig_close(&r);
+}
+
 static void a_host_that_comes_later_is_added_and_marked(void **state)
 {
     int64_t until_ns = os_mono_ns() + 60 * CLK_S;
@@ -353,6 +378,7 @@ int main(void)
         IN_DIR(runs_of_whole_hosts_that_met_are_marked_in_their_files),
         IN_DIR(late_data_make_the_file_again),
         IN_DIR(files_above_max_bytes_go_the_oldest_first),
+        IN_DIR(one_certificate_does_not_take_all_open_runs),
         IN_DIR(a_host_that_comes_later_is_added_and_marked),
         cmocka_unit_test(marks_have_an_allowance_of_a_second_and_of_a_day),
     };
