@@ -492,8 +492,11 @@ static void run_close(struct lab_keeper *k, uint64_t number, bool again)
     e = e ? e : lab_keeper_range(&range, view, &run, &memory);
     if (!e && (again || os_utc_ns() >= clk_add(run.ended_ns, wait_ns) ||
                run_is_complete(view, &range, &run))) {
-        windows_put(k, number, &range); /* what comes from now on is late */
-        e = run_file_make(k, view, &run, &range, &memory, &why);
+        windows_put(k, number, &range); /* what comes from now on is late; all before is in a */
+        store_view_close(view);         /* view that is opened after */
+        view = NULL;
+        e = store_view_open(&view, k->conf.store);
+        e = e ? e : run_file_make(k, view, &run, &range, &memory, &why);
         if (!e) {
             char name[WIRE_RUN_NAME_MAX * 4 + 3], text[WIRE_RUN_NAME_MAX + 1];
 
@@ -505,6 +508,12 @@ static void run_close(struct lab_keeper *k, uint64_t number, bool again)
                      (unsigned)run.hosts_in, run.file_bytes,
                      (int64_t)((os_mono_ns() - began_ns) / CLK_MS));
         }
+    }
+    if ((e == ERR_FULL || e == ERR_INVALID) && !again && !deadline_passed(&k->deadline)) {
+        keeper_trouble("run_without_file", number, e, &why); /* nor would it be the next time */
+        run.revision = run.hosts_in = run.coverage = 0;
+        run.file_bytes = 0;
+        e = runs_filed(k->conf.db, &run, true);
     }
     if (e && e != ERR_NOTFOUND && !deadline_passed(&k->deadline)) {
         keeper_trouble("run_not_filed", number, e, &why);

@@ -506,8 +506,9 @@ static void on_get(void *ctx, struct rpc_call *rpc)
     if (!e && !run.revision) {
         e = errmsg_set(
             &c.why, ERR_END,
-            run.state == WIRE_RUN_OPEN
-                ? "the run is still open: 'procfleet run end' ends it"
+            run.state == WIRE_RUN_OPEN ? "the run is still open: 'procfleet run end' ends it"
+            : run.state != WIRE_RUN_CLOSING
+                ? "the run has no file: it is larger than one may be, see the collector's log"
                 : "the run's file is being made: it waits for its hosts' data, 3 minutes "
                   "at most");
     }

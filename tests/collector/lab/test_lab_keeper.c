@@ -226,6 +226,36 @@ static void an_id_of_a_key_is_taken_by_its_key_alone(void **state)
     kept_close(&k);
 }
 
+/* One that begins before 1970, which no file says. */
+static void a_run_that_fits_no_file_is_over_without_one(void **state)
+{
+    const struct runs_who who = {"ci", "", false};
+    const struct str asked = str_make("host-1");
+    const struct wire_run_host host = {.id = lab_host(1), .name = str_make("host-1")};
+    const struct wire_run_mark m = {.name = str_make("r"), .n_hosts = 1, .hosts = &asked};
+    const struct runs_mark mark = {
+        .m = &m, .when_ns = -5, .now_ns = LAB_NS(base), .n_hosts = 1, .hosts = &host};
+    int64_t until_ns = os_mono_ns() + 20 * CLK_S;
+    struct errmsg why = {""};
+    struct arena memory;
+    struct wire_run run;
+    struct kept k;
+
+    (void)state;
+    kept_open(&k);
+    arena_init(&memory, 1u << 20);
+    assert_ok(runs_begin(k.db, &who, &mark, &memory, &run, &why));
+    ended(&k);
+    keeper_start(&k, INT64_MAX / 2);
+    while (row(&k, run.number).state == WIRE_RUN_CLOSING && os_mono_ns() < until_ns) {
+        os_sleep_ns(CLK_MS);
+    }
+    assert_int_equal(row(&k, run.number).state, WIRE_RUN_READY);
+    assert_int_equal(row(&k, run.number).revision, 0);
+    arena_fini(&memory);
+    kept_close(&k);
+}
+
 #define KEPT(f) \
     cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
 
@@ -236,6 +266,7 @@ int main(void)
         KEPT(what_a_host_did_after_its_last_data_is_not_covered),
         KEPT(hosts_that_come_later_are_in_the_scope),
         KEPT(an_id_of_a_key_is_taken_by_its_key_alone),
+        KEPT(a_run_that_fits_no_file_is_over_without_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
