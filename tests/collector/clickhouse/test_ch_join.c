@@ -1,0 +1,153 @@
+/* What a joined view says when ClickHouse does not answer, and what the far view makes of replies
+ * that are none. Equal answers of one that does answer: test_ch_equal. */
+#include "tests/support/t.h"
+
+#include <string.h>
+
+#include "collector/clickhouse/ch_join.h"
+#include "collector/clickhouse/ch_view.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "tests/collector/query/ask.h"
+
+static const int64_t cpu[] = {10, 20, 30, 40};
+
+static void put(struct lab *l)
+{
+    lab_begin(l, 1, 1, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        lab_tick(l, 100 + i);
+    }
+    lab_cpu(l, 4, false, 0, 4, cpu);
+    lab_put(l);
+}
+
+static void ask(struct query_answer *a, struct lab *l, double since, double until)
+{
+    const struct wire_query q = {.since_ns = LAB_NS(since), .until_ns = LAB_NS(until)};
+    struct query_env env = {.now_ns = LAB_NS(1000)};
+    struct store_view *local, *joined;
+    struct errmsg why = {""};
+
+    assert_ok(store_view_open(&local, lab_store(l)));
+    assert_ok(ch_join_open(&joined, local, NULL));
+    env.view = joined;
+    assert_ok(query_run(a, QUERY_TOP, &env, &q, &why));
+    assert_int_equal(a->data.n_rows, 1);
+    store_view_close(joined);
+}
+
+static void what_only_a_silent_clickhouse_has_is_named_and_left_out(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct query_answer a;
+
+    put(l);
+    ask(&a, l, 50, 110);
+    assert_true(ask_note(&a.data, "left out, ClickHouse did not answer"));
+    assert_true(a.data.partial);
+    query_answer_fini(&a);
+    ask(&a, l, 101, 110);
+    assert_false(ask_note(&a.data, "ClickHouse"));
+    assert_false(a.data.partial);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
+struct script {
+    const void *reply;
+    size_t n;
+    enum err e;
+    unsigned asked, closed;
+};
+
+static enum err scripted(void *ctx, const char *sql, int64_t timeout_ns, struct buf *reply,
+                         struct errmsg *why)
+{
+    struct script *s = ctx;
+
+    assert_non_null(strstr(sql, " FORMAT Native"));
+    assert_true(timeout_ns > 0);
+    s->asked++;
+    buf_put(reply, s->reply, s->n);
+    return s->e ? errmsg_set(why, s->e, "scripted") : ERR_OK;
+}
+
+static void closed(void *ctx)
+{
+    ((struct script *)ctx)->closed++;
+}
+
+static enum err open_far(struct script *s, struct store_view **v)
+{
+    struct errmsg why = {""};
+
+    return ch_view_open(v,
+                        &(struct ch_view_conf){.ask = scripted,
+                                               .closed = closed,
+                                               .ctx = s,
+                                               .dialect = CH_PLAIN,
+                                               .database = "procfleet"},
+                        &why);
+}
+
+static void a_reply_that_is_no_answer_opens_no_view(void **state)
+{
+    static const char html[] = "<html><body>502 Bad Gateway</body></html>";
+    struct script scripts[] = {
+        {html, sizeof html - 1, ERR_OK, 0, 0},
+        {"\1\1\1", 3, ERR_OK, 0, 0},
+        {"\1\0\1n\6UInt64", 11, ERR_OK, 0, 0},
+        {"", 0, ERR_UNREACHABLE, 0, 0},
+        {"", 0, ERR_TIMEOUT, 0, 0},
+        {"", 0, ERR_ACCESS, 0, 0},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(scripts); i++) {
+        struct store_view *v = NULL;
+        enum err e = open_far(&scripts[i], &v);
+
+        if (i == 2) { /* no row of any table: no host */
+            assert_ok(e);
+            assert_int_equal(store_view_hosts(v), 0);
+            store_view_close(v);
+        } else {
+            assert_true(e != ERR_OK);
+            assert_int_equal(scripts[i].asked, 1);
+        }
+        assert_int_equal(scripts[i].closed, 1);
+    }
+}
+
+static void opening_survives_every_failing_allocation(void **state)
+{
+    long held = mem_live();
+
+    for (long n = 0;; n++) {
+        struct script s = {"", 0, ERR_OK, 0, 0};
+        struct store_view *v = NULL;
+        enum err e;
+
+        mem_fail_after(n);
+        e = open_far(&s, &v);
+        mem_fail_after(-1);
+        assert_int_equal(s.closed, e ? 1 : 0);
+        if (!e) {
+            store_view_close(v);
+            assert_true(n > 3);
+            break;
+        }
+    }
+    assert_int_equal(mem_live(), held);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_only_a_silent_clickhouse_has_is_named_and_left_out),
+        cmocka_unit_test(a_reply_that_is_no_answer_opens_no_view),
+        cmocka_unit_test(opening_survives_every_failing_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
