@@ -225,10 +225,11 @@ enum err post_send(struct post *p, struct consumer *c, const struct post_body *b
         struct errmsg why = {""};
         enum err e = post_once(p, body, reply, &why);
 
-        if (e == ERR_CLOSED || e == ERR_NOMEM || consumer_is_stopped(c)) {
-            if (e || reply->status < 200 || reply->status > 299) {
-                return e ? e : ERR_CLOSED;
-            }
+        if (e == ERR_CLOSED || e == ERR_NOMEM) {
+            return e;
+        }
+        if (e && consumer_is_stopped(c)) {
+            return ERR_CLOSED;
         }
         if (!e && reply->status >= 200 && reply->status <= 299) {
             post_recovered(p);
