@@ -31,6 +31,7 @@ static const struct {
     {&cmd_enroll_opts, agent_cmd_enroll},
     {&cmd_service_opts, agent_cmd_service},
     {&cmd_session_opts, agent_cmd_session},
+    {&cmd_record_opts, agent_cmd_record},
     {&cmd_show_wire_opts, agent_cmd_show_wire},
     {&cmd_spool_opts, agent_cmd_spool},
     {&cmd_status_opts, agent_cmd_status},

@@ -30,6 +30,22 @@ const struct opt_command cmd_session_opts = {
     .elsewhere = PROGRAM " session",
 };
 
+const struct opt_command cmd_record_opts = {
+    .program = "procfleet-agent",
+    .name = "record",
+    .brief = "record a Windows trace of this host into files",
+    .operands = "ARGUMENT...",
+    .examples = "  procfleet-agent record -o slow --profile cpu,disk --for 30s --stacks\n"
+                "\nIt starts 'procfleet-etl record', which lies beside it, with the same "
+                "arguments\n",
+    .elsewhere = PROGRAM " record",
+};
+
+int agent_cmd_record(int argc, char **argv)
+{
+    return agent_cmd_etl(argc + 1, argv - 1);
+}
+
 int agent_cmd_session(int argc, char **argv)
 {
     return agent_cmd_etl(argc + 1, argv - 1);

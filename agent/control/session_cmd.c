@@ -218,7 +218,7 @@ static int session_print_providers(const struct opt_args *args,
 
     s.provider = str_make(n ? words[0] : NULL);
     if (!e) {
-        e = session_providers(session_provider_row, &s, &why);
+        e = session_list_providers(session_provider_row, &s, &why);
         e = e ? e : s.e;
     }
     if (!e) {

@@ -31,8 +31,9 @@ struct session_provider_row {
 };
 
 /* One call of `row` for each provider and session. Errors: as session_list */
-NODISCARD enum err session_providers(void (*row)(void *ctx, const struct session_provider_row *r),
-                                     void *ctx, struct errmsg *why);
+NODISCARD enum err session_list_providers(void (*row)(void *ctx,
+                                                      const struct session_provider_row *r),
+                                          void *ctx, struct errmsg *why);
 
 /* One call of `row` for each. Errors: ERR_UNSUPPORTED (this system has none), ERR_ACCESS, ERR_IO,
  * ERR_NOMEM */

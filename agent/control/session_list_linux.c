@@ -13,8 +13,8 @@ enum err session_list(void (*row)(void *ctx, const struct session_list_row *r), 
                       "one here does");
 }
 
-enum err session_providers(void (*row)(void *ctx, const struct session_provider_row *r), void *ctx,
-                           struct errmsg *why)
+enum err session_list_providers(void (*row)(void *ctx, const struct session_provider_row *r),
+                                void *ctx, struct errmsg *why)
 {
     (void)row;
     return session_list(NULL, ctx, why);

@@ -225,8 +225,8 @@ static enum err list_providers(const struct list_providers *l)
 }
 
 /* Where there is no session the function is not called: there it may end the program. */
-enum err session_providers(void (*row)(void *ctx, const struct session_provider_row *r), void *ctx,
-                           struct errmsg *why)
+enum err session_list_providers(void (*row)(void *ctx, const struct session_provider_row *r),
+                                void *ctx, struct errmsg *why)
 {
     struct list_providers l = {.row = row, .ctx = ctx};
     struct list_block *blocks;

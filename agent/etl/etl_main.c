@@ -9,6 +9,7 @@
 #include "agent/control/session_cmd.h"
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/schema/etl_known.h"
+#include "agent/record/record_cmd.h"
 #include "common/conf/opt_program.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
@@ -22,8 +23,8 @@ static const struct etl_command *const commands[] = {ETL_COMMANDS(ETL_COMMANDS_A
 static const struct opt_command completion_opts = OPT_COMPLETION(ETL_JOB_PROGRAM);
 static const struct opt_command man_opts = OPT_MAN(ETL_JOB_PROGRAM);
 static const struct opt_command version_opts = OPT_VERSION(ETL_JOB_PROGRAM);
-static const struct opt_command *const standard[] = {&session_cmd_opts, &completion_opts, &man_opts,
-                                                     &version_opts};
+static const struct opt_command *const standard[] = {&session_cmd_opts, &record_cmd_opts,
+                                                     &completion_opts, &man_opts, &version_opts};
 
 #define COMMANDS (sizeof commands / sizeof *commands)
 #define STANDARD (sizeof standard / sizeof *standard)
@@ -159,6 +160,8 @@ static int dispatch(int argc, char **argv)
     }
     if (chosen == &session_cmd_opts) {
         code = session_cmd(argc - 2, argv + 2, etl_known_name);
+    } else if (chosen == &record_cmd_opts) {
+        code = record_cmd(argc - 2, argv + 2, etl_known_name);
     }
     return opt_program_end(&program, code);
 }

@@ -5,6 +5,7 @@ one that procfleet-etl has a table or a name for; .NET is asked for at least wha
 
 import os
 import re
+import subprocess
 import sys
 import xml.etree.ElementTree as tree
 
@@ -75,6 +76,28 @@ def providers(root):
     check(".NET is asked for what the agent asks live", asked & live == live, (hex(asked), hex(live)))
 
 
+def recorded(root):
+    """procfleet-agent record has the same profiles."""
+    names = {"PROCESS_COUNTERS": "counters", "DISPATCHER": "ready", "DISK_IO": "disk", "FILE_IO": "file", "FILE_IO_INIT": "file_init"}
+    kernels = {p.get("Id")[:-len("_kernel")]: p for p in root.iter("SystemProvider")}
+    guids = {p.get("Id"): (p.get("Name"), p.get("Level"), p.find("Keywords/Keyword")) for p in root.iter("EventProvider")}
+    for profile in PROFILES:
+        out = subprocess.run([os.path.join(os.environ["PROCFLEET_BIN"], "procfleet-etl"), "record", "--dry-run", "--profile", profile],
+                             check=True, capture_output=True, text=True, timeout=30).stdout
+        asked = [k.get("Value") for k in kernels[profile].iter("Keyword")]
+        flags = {names.get(f, f.lower()) for k in asked for f in KEYWORDS[k]} | ({"0x200"} if "Filename" in asked else set())
+        check("%s: the same flags" % profile, set(re.search(r"^kernel +(.*)$", out, re.M)[1].split(",")) == flags, (out, flags))
+        check("%s: the same stacks" % profile, set(re.findall(r"^stack +(\w+)", out, re.M)) == {
+            s.get("Value") for s in kernels[profile].iter("Stack")}, out)
+        of = next(p for p in root.iter("Profile") if p.get("Id") == "procfleet_%s.Verbose.File" % profile)
+        wanted = [p.get("Value") for p in of.iter("EventProviderId")]
+        check("%s: the rundown of .NET at the end" % profile, ("clr_rundown" in wanted) == ("at end" in out), out)
+        told = {m[0]: (m[1], int(m[2], 16)) for m in re.findall(r"^provider +(\S+) level (\d) keywords (\S+)", out, re.M)}
+        check("%s: the same providers" % profile, told == {
+            guids[i][0]: (guids[i][1], int(guids[i][2].get("Value"), 16) if guids[i][2] is not None else 0) for i in wanted
+            if i != "clr_rundown"}, (told, wanted))
+
+
 def main():
     root = tree.fromstring(read("packaging", "windows", "procfleet.wprp").encode())
     check("it is a recorder's file", root.tag == "WindowsPerformanceRecorder" and root.get("Version") == "1.0", root.tag)
@@ -82,6 +105,7 @@ def main():
     profiles(root)
     kernel(root)
     providers(root)
+    recorded(root)
 
 
 main()

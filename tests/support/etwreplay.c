@@ -16,6 +16,7 @@
 #define READER_S      2 /* so long nothing is turned on, if nobody reads it */
 #define MASKS_MAX     16
 #define BUFFER_NS     (10 * CLK_MS)
+#define FILE_MODES    (EVENT_TRACE_FILE_MODE_SEQUENTIAL | EVENT_TRACE_FILE_MODE_CIRCULAR)
 #define TURNED_ON_MAX 20
 #define ROOM          ((size_t)64 << 10)
 
@@ -117,7 +118,7 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
     ULONG code;
 
     lock();
-    MUST(p->LogFileNameOffset == 0); /* there is no file */
+    MUST(p->LogFileNameOffset == 0 || (p->LogFileMode & FILE_MODES)); /* there is no file */
     code = fault(REPLAY_START);
     if (!code && replay.script.whole_seconds && (p->LogFileMode & EVENT_TRACE_USE_MS_FLUSH_TIMER)) {
         code = ERROR_INVALID_PARAMETER;

@@ -8,6 +8,8 @@
  *   tables=1                          the table of processes is the recorded host's
  *   all=1                             what no session asked for comes to the first one
  *   at_once=1                         records come as fast as they can, all stamped with the clock
+ *   left=NAME                         a recording that a killed program has left behind
+ *   recorded=PATH                     what a session of the kernel that writes a file writes
  *   journal=PATH                      what was done is written there
  *   holder=NAME                       somebody's system logger of that name runs (up to 8)
  *   on=NAME GUID LEVEL ANY            that session has turned on a provider (up to 8)
@@ -38,7 +40,7 @@
 
 static struct {
     struct etwreplay_script replay;
-    char recording[PATH_BYTES], journal[PATH_BYTES];
+    char recording[PATH_BYTES], journal[PATH_BYTES], recorded[PATH_BYTES], left[128];
     char holders[HOLDERS_MAX][128], orphan[128], on[HOLDERS_MAX][256];
     size_t n_holders, n_on;
     unsigned speed, delay_ms;
@@ -63,6 +65,34 @@ static void note(const char *what, const char *session, ULONG code)
                       (unsigned)etwreplay_flags(), (unsigned)etwreplay_max_buffers(),
                       etwreplay_unread());
         (void)fclose(f);
+    }
+}
+
+/* "start NAME code=0 mode=0x8000001 file=… max=4096 buffers=64x1024", and what writes it. */
+static void note_file(const char *what, const WCHAR *session, const EVENT_TRACE_PROPERTIES *p,
+                      ULONG mode, ULONG code)
+{
+    FILE *f = script.journal[0] ? os_fopen(script.journal, "a") : NULL;
+    const WCHAR *file =
+        p->LogFileNameOffset ? (const WCHAR *)((const char *)p + p->LogFileNameOffset) : L"";
+
+    if (f) {
+        (void)fprintf(f, "%s %ls code=%lu mode=0x%lx file=%ls max=%lu buffers=%lux%lu\n", what,
+                      session, code, mode, file, p->MaximumFileSize, p->MinimumBuffers,
+                      p->BufferSize);
+        (void)fclose(f);
+    }
+}
+
+/* What the system would have written: the kernel's session the recording, the others nothing. */
+static void write_file(const WCHAR *session, const EVENT_TRACE_PROPERTIES *p)
+{
+    const WCHAR *file = (const WCHAR *)((const char *)p + p->LogFileNameOffset);
+    WCHAR from[PATH_BYTES];
+
+    if (p->LogFileNameOffset && !wcsstr(session, L"user") && script.recorded[0] &&
+        MultiByteToWideChar(CP_UTF8, 0, script.recorded, -1, from, PATH_BYTES)) {
+        MUST(CopyFileW(from, file, TRUE));
     }
 }
 
@@ -303,6 +333,10 @@ static void take_line(char *line)
         take_text(script.recording, sizeof script.recording, value);
     } else if (strcmp(line, "journal") == 0) {
         take_text(script.journal, sizeof script.journal, value);
+    } else if (strcmp(line, "left") == 0) {
+        take_text(script.left, sizeof script.left, value);
+    } else if (strcmp(line, "recorded") == 0) {
+        take_text(script.recorded, sizeof script.recorded, value);
     } else if (strcmp(line, "holder") == 0) {
         MUST(script.n_holders < HOLDERS_MAX);
         take_text(script.holders[script.n_holders++], sizeof script.holders[0], value);
@@ -385,6 +419,12 @@ static void begin(void)
     }
     for (size_t i = 0; i < script.n_on; i++) {
         turn_on(script.on[i]);
+    }
+    if (script.left[0]) {
+        static const uint8_t record[16] =
+            ETW_GUID(0x2c1b0f4e, 0x5d70, 0x4f83, 0x9a, 0x41, 0x7e, 0xb2, 0x15, 0x60, 0xd3, 0xa8);
+
+        etwreplay_add(script.left, record, true);
     }
     if (script.orphan[0]) {
         etwreplay_add(script.orphan, ours, true);
@@ -473,17 +513,31 @@ ULONG WINAPI sechost_guids(TRACE_QUERY_INFO_CLASS what, void *in, ULONG n, void 
 
 ULONG WINAPI sechost_start(TRACEHANDLE *h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p)
 {
-    ULONG code = bound()->start(h, name, p);
+    ULONG mode = p->LogFileMode, code = bound()->start(h, name, p);
 
-    note_wide("start", name, code);
+    if (mode & EVENT_TRACE_REAL_TIME_MODE) {
+        note_wide("start", name, code);
+    } else {
+        note_file("start", name, p, mode, code);
+        if (!code && bound() != &wine) {
+            write_file(name, p);
+        }
+    }
     return code;
 }
 
 ULONG WINAPI sechost_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p,
                              ULONG what)
 {
+    const ULONG mode = p->LogFileMode;
     ULONG code = bound()->control(h, name, p, what);
 
+    if (what == EVENT_TRACE_CONTROL_FLUSH && (mode & EVENT_TRACE_BUFFERING_MODE)) {
+        note_file("write", name, p, mode, code);
+        if (!code && bound() != &wine) {
+            write_file(name, p);
+        }
+    }
     if (what == EVENT_TRACE_CONTROL_STOP || what == EVENT_TRACE_CONTROL_UPDATE) {
         note_wide(what == EVENT_TRACE_CONTROL_STOP ? "stop" : "update", name, code);
     }
@@ -504,7 +558,7 @@ ULONG WINAPI sechost_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULO
 {
     ULONG code = bound()->set_info(h, info, p, n);
 
-    note("set_info", "-", code);
+    note(info == TraceStackTracingInfo ? "stacks" : "set_info", "-", code);
     return code;
 }
 

@@ -116,7 +116,11 @@ static void etw_ctl_block_clear(struct etw_ctl_block *b)
 
 static ULONG etw_ctl_mode(const struct etw_ctl *c)
 {
-    ULONG mode = EVENT_TRACE_REAL_TIME_MODE | EVENT_TRACE_INDEPENDENT_SESSION_MODE;
+    static const ULONG files[] = {[ETW_FILE_WHOLE] = EVENT_TRACE_FILE_MODE_SEQUENTIAL,
+                                  [ETW_FILE_LAST] = EVENT_TRACE_FILE_MODE_CIRCULAR,
+                                  [ETW_FILE_RING] = EVENT_TRACE_BUFFERING_MODE};
+    ULONG mode = EVENT_TRACE_INDEPENDENT_SESSION_MODE |
+                 (c->conf.file ? files[c->conf.file_as] : EVENT_TRACE_REAL_TIME_MODE);
 
     mode |= c->conf.kernel ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0;
     mode |= c->conf.one_stream ? EVENT_TRACE_NO_PER_PROCESSOR_BUFFERING : 0;
@@ -147,11 +151,23 @@ static void etw_ctl_block_fill(struct etw_ctl *c)
     b->p.FlushTimer = etw_ctl_timer(c);
 }
 
+/* False: it is no text, or too long. */
+static bool etw_ctl_block_name_file(struct etw_ctl *c)
+{
+    c->block.p.LogFileNameOffset = offsetof(struct etw_ctl_block, file);
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, c->conf.file, -1, c->block.file,
+                               ETW_CTL_NAME_UNITS) > 0;
+}
+
 /* Of a start or an update. Sessions in real time have no file: its name must not be there. */
 static void etw_ctl_block_fill_new(struct etw_ctl *c)
 {
     etw_ctl_block_fill(c);
     c->block.p.LogFileNameOffset = 0;
+    if (c->conf.file && c->conf.file_as != ETW_FILE_RING) {
+        (void)etw_ctl_block_name_file(c); /* etw_ctl_open has tried it */
+        c->block.p.MaximumFileSize = c->conf.file_mib;
+    }
 }
 
 /* With the block as it stands; a system that wants more room is asked again. The session is named
@@ -209,6 +225,10 @@ enum err etw_ctl_open(struct etw_ctl **out, const struct etw_api *api,
         mem_free(c);
         return errmsg_set(why, ERR_INVALID, "session_name must have 1 to %d characters of UTF-8",
                           ETW_CTL_NAME_UNITS - 1);
+    }
+    if (conf->file && !etw_ctl_block_name_file(c)) {
+        mem_free(c);
+        return errmsg_set(why, ERR_INVALID, "%s: the path is no UTF-8, or too long", conf->file);
     }
     *out = c;
     return ERR_OK;
@@ -402,6 +422,13 @@ enum err etw_ctl_flush(struct etw_ctl *c, struct errmsg *why)
     etw_ctl_block_fill(c);
     code = etw_ctl_control(c, EVENT_TRACE_CONTROL_FLUSH);
     return code ? etw_ctl_failed(c, why, "flush", code) : ERR_OK;
+}
+
+enum err etw_ctl_write(struct etw_ctl *c, struct errmsg *why)
+{
+    etw_ctl_block_fill(c);
+    (void)etw_ctl_block_name_file(c);
+    return etw_ctl_failed(c, why, "writing", etw_ctl_control(c, EVENT_TRACE_CONTROL_FLUSH));
 }
 
 static enum err etw_ctl_update(struct etw_ctl *c, uint32_t max_buffers, struct errmsg *why)
@@ -617,24 +644,24 @@ uint32_t etw_ctl_flags_on(const struct etw_ctl *c)
 
 /* ---- stacks and samples ---- */
 
-enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why)
+#define ETW_CTL_KINDS 16
+
+enum err etw_ctl_stacks_of(struct etw_ctl *c, const struct etw_kind *kinds, size_t n,
+                           struct errmsg *why)
 {
-    static const struct {
-        uint8_t guid[16];
-        uint8_t opcode;
-    } wanted[] = {{ETW_CLASS_THREAD, 36}, {ETW_CLASS_PERF_INFO, 46}}; /* switches, samples */
-    CLASSIC_EVENT_ID ids[sizeof wanted / sizeof wanted[0]];
+    CLASSIC_EVENT_ID ids[ETW_CTL_KINDS];
     ULONG code;
 
     if (c->conf.attach || !c->conf.kernel) {
         return ERR_OK;
     }
     memset(ids, 0, sizeof ids);
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-        memcpy(&ids[i].EventGuid, wanted[i].guid, sizeof ids[i].EventGuid);
-        ids[i].Type = wanted[i].opcode;
+    n = n < ETW_CTL_KINDS ? n : ETW_CTL_KINDS;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(&ids[i].EventGuid, kinds[i].guid, sizeof ids[i].EventGuid);
+        ids[i].Type = kinds[i].opcode;
     }
-    code = c->api->set_info(c->handle, TraceStackTracingInfo, ids, on ? sizeof ids : 0);
+    code = c->api->set_info(c->handle, TraceStackTracingInfo, ids, (ULONG)(n * sizeof ids[0]));
     if (code) {
         c->stats.flags_refused++;
         return errmsg_set(why, ERR_PROVIDER,
@@ -642,6 +669,13 @@ enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why)
                           c->conf.name, (unsigned)code);
     }
     return ERR_OK;
+}
+
+enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why)
+{
+    static const struct etw_kind kinds[] = {{ETW_CLASS_THREAD, 36}, {ETW_CLASS_PERF_INFO, 46}};
+
+    return etw_ctl_stacks_of(c, kinds, on ? sizeof kinds / sizeof *kinds : 0, why);
 }
 
 /* The profile source 0 is the timer. */

@@ -29,6 +29,20 @@ struct etw_session_conf {
     uint32_t max_buffers; /* at first; grows as far as pool_mib allows */
     uint32_t pool_mib;
     uint32_t flush_s; /* see etw_ctl_timer_ms */
+    /* NULL: read in real time. Else the system writes this file (a whole path, UTF-8, borrowed). */
+    const char *file;
+    enum {
+        ETW_FILE_WHOLE, /* until it has file_mib */
+        ETW_FILE_LAST,  /* the newest file_mib */
+        ETW_FILE_RING,  /* what max_buffers hold, when etw_ctl_write is called */
+    } file_as;
+    uint32_t file_mib;
+};
+
+/* A kind of the kernel's events: class and opcode. */
+struct etw_kind {
+    uint8_t guid[16];
+    uint8_t opcode;
 };
 
 /* As the session says, since its start. */
@@ -87,6 +101,9 @@ uint32_t etw_ctl_flags_on(const struct etw_ctl *c);
 /* The stack of whoever causes a context switch or a sample. Errors: ERR_PROVIDER */
 NODISCARD enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why);
 
+NODISCARD enum err etw_ctl_stacks_of(struct etw_ctl *c, const struct etw_kind *kinds, size_t n,
+                                     struct errmsg *why); /* of these, at most 16; 0 = none */
+
 /* CPU samples per second: of the whole machine. What it was before is kept, and put back by
  * sampling_end, by stop and by close; where it cannot be known nothing is changed. Errors:
  * ERR_UNSUPPORTED (that), ERR_PROVIDER (refused) */
@@ -102,6 +119,9 @@ NODISCARD enum err etw_ctl_disable(struct etw_ctl *c, const uint8_t guid[16], st
 /* Errors: ERR_LOST (somebody stopped the session), ERR_INVALID, ERR_ACCESS, ERR_IO */
 NODISCARD enum err etw_ctl_query(struct etw_ctl *c, struct etw_totals *out, struct errmsg *why);
 NODISCARD enum err etw_ctl_flush(struct etw_ctl *c, struct errmsg *why);
+
+/* ETW_FILE_RING: what the buffers hold becomes the file. Errors: those of query */
+NODISCARD enum err etw_ctl_write(struct etw_ctl *c, struct errmsg *why);
 
 /* The kernel delivers buffers at least so often, from now on and after each start; 0: each flush_s,
  * as it does at first. Errors: those of query */
