@@ -12,6 +12,7 @@
 #include "agent/enroll/renew.h"
 #include "agent/inventory/inventory_host.h"
 #include "agent/monitor.h"
+#include "agent/own/own.h"
 #include "agent/privacy/privacy.h"
 #include "agent/source/trace/etl_file.h"
 #include "agent/status/event_log.h"
@@ -47,6 +48,7 @@ struct agent {
     struct agent_store store;
     struct uplink *uplink;
     struct control_agent *control;
+    struct own *own; /* NULL: this system has no event tracing, or it is a replay */
     bool started;
     int64_t publish_ns;    /* monotonic: when the status is due; the core thread's */
     bool told_nobody;      /* that process_filter leaves nobody; the core thread's */
@@ -231,6 +233,7 @@ static void agent_keep_ledger(struct agent *a)
         return;
     }
     n = agent_ledger(a, rows, BATCH_LEDGER_MAX);
+    own_losses(a->own, rows, n);
     os_mutex_lock(a->lock);
     status_keep_ledger(&a->kept, now_ns, rows, n);
     a->kept_ns = now_ns;
@@ -354,6 +357,7 @@ static void agent_on_life(void *ctx, const struct life_event *ev)
     }
     if (ev->kind == LIFE_SOURCE) {
         agent_on_source(a, ev);
+        own_source(a->own, monitor_about(a->monitor)->name, ev->text);
     }
     if (batch_event(a->batch, ev)) {
         monitor_stop(a->monitor);
@@ -365,6 +369,7 @@ static void agent_on_level(void *ctx, const struct level_step *step)
     bool down = step->to < step->from && step->cause < LEVEL_CAUSE_QUIET;
     struct agent *a = ctx;
 
+    own_level(a->own, step->from, step->to, budget_cause_name(step->cause));
     os_mutex_lock(a->lock);
     a->status.level = step->to;
     os_mutex_unlock(a->lock);
@@ -494,6 +499,10 @@ static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
     }
     events.privacy = a->filter;
     events.refused = &a->no_events;
+    if (a->opts.n_files == 0) {
+        err_ignore(
+            own_open(&a->own)); /* a service to others: without it the agent is what it was */
+    }
     e = monitor_create(&a->monitor, &conf, why);
     if (!e) {
         e = monitor_open(a->monitor, why);
@@ -782,6 +791,7 @@ void agent_destroy(struct agent *a, int64_t until_ns)
     inventory_host_destroy(a->inventory);
     batch_destroy(a->batch);
     monitor_destroy(a->monitor);
+    own_close(a->own);
     agent_store_close(&a->store);
     privacy_destroy(a->filter);
     agent_identity_close(&a->identity);

@@ -32,6 +32,7 @@ static const struct {
     {&cmd_service_opts, agent_cmd_service},
     {&cmd_session_opts, agent_cmd_session},
     {&cmd_record_opts, agent_cmd_record},
+    {&cmd_mark_opts, agent_cmd_mark},
     {&cmd_show_wire_opts, agent_cmd_show_wire},
     {&cmd_spool_opts, agent_cmd_spool},
     {&cmd_status_opts, agent_cmd_status},

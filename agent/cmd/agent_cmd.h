@@ -18,7 +18,7 @@ enum {
 
 extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
     cmd_doctor_opts, cmd_enroll_opts, cmd_service_opts, cmd_show_wire_opts, cmd_spool_opts,
-    cmd_status_opts, cmd_prepare_opts, cmd_session_opts, cmd_record_opts;
+    cmd_status_opts, cmd_prepare_opts, cmd_session_opts, cmd_record_opts, cmd_mark_opts;
 int agent_cmd_run(int argc, char **argv);
 int agent_cmd_replay(int argc, char **argv);
 int agent_cmd_etl(int argc, char **argv);
@@ -26,6 +26,7 @@ int agent_cmd_watch(int argc, char **argv);
 int agent_cmd_doctor(int argc, char **argv);
 int agent_cmd_enroll(int argc, char **argv);
 int agent_cmd_service(int argc, char **argv);
+int agent_cmd_mark(int argc, char **argv);
 int agent_cmd_session(int argc, char **argv); /* argv[-1] is its name */
 int agent_cmd_record(int argc, char **argv);  /* likewise */
 int agent_cmd_show_wire(int argc, char **argv);

@@ -12,10 +12,11 @@
 #include "common/os/os_acl_win32.h"
 #include "common/os/win32.h"
 
-#define NAME     L"\\\\.\\pipe\\procfleet-agent-control"
-#define PEOPLE   "the pipe procfleet-agent-control"
-#define WAIT_MS  ((DWORD)(CONTROL_WAIT_NS / CLK_MS))
-#define NO_OTHER (FILE_FLAG_FIRST_PIPE_INSTANCE | FILE_FLAG_OVERLAPPED)
+#define NAME        L"\\\\.\\pipe\\procfleet-agent-control"
+#define PEOPLE      "the pipe procfleet-agent-control"
+#define WAIT_MS     ((DWORD)(CONTROL_WAIT_NS / CLK_MS))
+#define OWNER_BYTES 1024
+#define NO_OTHER    (FILE_FLAG_FIRST_PIPE_INSTANCE | FILE_FLAG_OVERLAPPED)
 
 struct control_pipe {
     HANDLE pipe, stop, done; /* done: of the call under way */
@@ -153,11 +154,8 @@ void control_pipe_stop(struct control_pipe *p)
     (void)SetEvent(p->stop);
 }
 
-void control_pipe_close(struct control_pipe *p)
+static void pipe_release(struct control_pipe *p)
 {
-    if (!p) {
-        return;
-    }
     if (p->pipe != INVALID_HANDLE_VALUE) {
         CloseHandle(p->pipe);
     }
@@ -167,10 +165,32 @@ void control_pipe_close(struct control_pipe *p)
     if (p->done) {
         CloseHandle(p->done);
     }
-    mem_free(p);
+}
+
+void control_pipe_close(struct control_pipe *p)
+{
+    if (p) {
+        pipe_release(p);
+        mem_free(p);
+    }
 }
 
 /* -- the asker's side -- */
+
+/* Before the agent another program may have made the name: whose it is says who answers. */
+static bool pipe_is_trusted(HANDLE h)
+{
+    BYTE user[SECURITY_MAX_SID_SIZE], descriptor[OWNER_BYTES];
+    PSID owner = NULL;
+    BOOL defaulted;
+    DWORD n;
+
+    return os_acl_user(user) == ERR_OK &&
+           GetKernelObjectSecurity(h, OWNER_SECURITY_INFORMATION, descriptor, sizeof descriptor,
+                                   &n) &&
+           GetSecurityDescriptorOwner(descriptor, &owner, &defaulted) && owner &&
+           os_acl_is_trusted(owner, user);
+}
 
 /* Whom it talks to must not act in its name: the agent learns who asks, and no more. */
 static HANDLE pipe_dial(enum err *e)
@@ -178,13 +198,14 @@ static HANDLE pipe_dial(enum err *e)
     int64_t until_ns = os_mono_ns() + CONTROL_WAIT_NS;
 
     for (;;) {
-        HANDLE h = CreateFileW(NAME, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_EXISTING,
-                               SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION, NULL);
+        HANDLE h = CreateFileW(
+            NAME, GENERIC_READ | GENERIC_WRITE, 0, NULL, OPEN_EXISTING,
+            SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION | FILE_FLAG_OVERLAPPED, NULL);
         DWORD code = GetLastError();
 
         if (h != INVALID_HANDLE_VALUE) {
-            *e = ERR_OK;
-            return h;
+            *e = pipe_is_trusted(h) ? ERR_OK : ERR_CORRUPT;
+            return h; /* the caller's to close, whatever *e says */
         }
         if (code != ERROR_PIPE_BUSY || os_mono_ns() > until_ns) {
             *e = code == ERROR_FILE_NOT_FOUND  ? ERR_NOTFOUND
@@ -197,18 +218,28 @@ static HANDLE pipe_dial(enum err *e)
     }
 }
 
-/* The agent ends what takes too long. */
-static enum err pipe_talk(HANDLE h, const char *line, size_t n, struct buf *out)
+/* An agent that hangs keeps nobody waiting. */
+static enum err pipe_talk(struct control_pipe *p, const char *line, size_t n, struct buf *out)
 {
+    int64_t until_ns = os_mono_ns() + 2 * CONTROL_WAIT_NS; /* the agent itself waits once */
+    OVERLAPPED o = {.hEvent = p->done};
     char got[CONTROL_LINE];
-    DWORD k;
+    DWORD k = 0;
 
-    if (!WriteFile(h, line, (DWORD)n, &k, NULL) || k != n) {
+    if (!pipe_wait(p, &o, WriteFile(p->pipe, line, (DWORD)n, NULL, &o), WAIT_MS, &k) || k != n) {
         return ERR_IO;
     }
     while (out->n < CONTROL_LINE && !memchr(got, '\n', out->n)) {
-        if (!ReadFile(h, got + out->n, (DWORD)(CONTROL_LINE - out->n), &k, NULL) || k == 0) {
-            return ERR_CLOSED;
+        if (os_mono_ns() > until_ns) {
+            return ERR_TIMEOUT;
+        }
+        o = (OVERLAPPED){.hEvent = p->done};
+        (void)ResetEvent(p->done);
+        if (!pipe_wait(p, &o,
+                       ReadFile(p->pipe, got + out->n, (DWORD)(CONTROL_LINE - out->n), NULL, &o),
+                       2 * WAIT_MS, &k) ||
+            k == 0) {
+            return GetLastError() == ERROR_OPERATION_ABORTED ? ERR_TIMEOUT : ERR_CLOSED;
         }
         buf_put(out, got + out->n, k);
     }
@@ -218,17 +249,21 @@ static enum err pipe_talk(HANDLE h, const char *line, size_t n, struct buf *out)
 enum err control_pipe_ask(const char *dir, const char *line, size_t n, struct buf *out,
                           struct errmsg *why)
 {
-    enum err e;
-    HANDLE h = pipe_dial(&e);
+    struct control_pipe p = {.stop = CreateEventW(NULL, TRUE, FALSE, NULL),
+                             .done = CreateEventW(NULL, TRUE, FALSE, NULL)};
+    enum err e = p.stop && p.done ? ERR_OK : ERR_NOMEM;
 
     (void)dir;
+    p.pipe = e ? INVALID_HANDLE_VALUE : pipe_dial(&e);
     if (!e) {
-        e = pipe_talk(h, line, n, out);
-        CloseHandle(h);
+        e = pipe_talk(&p, line, n, out);
     }
+    pipe_release(&p);
     return !e ? ERR_OK
               : errmsg_set(why, e,
-                           e == ERR_NOTFOUND ? "no agent of this host listens: is it running?"
-                           : e == ERR_ACCESS ? "the agent takes wishes of administrators only"
-                                             : PEOPLE " did not answer");
+                           e == ERR_NOTFOUND  ? "no agent of this host listens: is it running?"
+                           : e == ERR_ACCESS  ? "the agent takes wishes of administrators only"
+                           : e == ERR_CORRUPT ? PEOPLE " is another program's, of an account that "
+                                                       "is not trusted"
+                                              : PEOPLE " did not answer");
 }

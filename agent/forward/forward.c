@@ -131,10 +131,7 @@ static void provider_ask_name(struct forward *f, struct provider *p, const struc
     if (is.provider.n == 0) {
         is.provider = str_make(etw_provider_name(p->guid));
     }
-    if (is.provider.n == 0) {
-        return;
-    }
-    p->named = true;
+    p->named = is.provider.n > 0; /* without a name it fits "*" only, for now */
     for (size_t i = 0; i < f->conf.n_providers; i++) {
         if (f->choices[i].name.n && glob_match(f->choices[i].name, is.provider)) {
             p->choices |= UINT64_C(1) << i;

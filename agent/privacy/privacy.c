@@ -6,7 +6,8 @@
 #include "agent/privacy/redact_word.h"
 #include "common/base/mem.h"
 
-#define NAME_MOST 64 /* bytes of a word that may be a secret's name */
+#define PRIVACY_BYTES 4096 /* looked at, of binary values */
+#define NAME_MOST     64   /* bytes of a word that may be a secret's name */
 
 struct privacy {
     enum privacy_policy policy;
@@ -126,6 +127,71 @@ static bool privacy_is_command_line(struct str name)
            redact_word_contains(name, "command_line") || redact_word_contains(name, "cmdline");
 }
 
+/* A line without its secrets, in f->line. */
+static void privacy_redact(struct privacy *f, struct str line)
+{
+    f->redact.n = 0;
+    f->redact.cut = f->redact.open_end = false;
+    redact_line(&f->redact, line);
+    f->stats.redacted = f->redact.hidden;
+}
+
+/* How long the SID is that begins there, of an account at least: "S-1-5-21-…"; 0: there is none. */
+static size_t privacy_sid(const char *p, size_t n)
+{
+    size_t i = 4, dashes = 0;
+
+    if (n < i || (p[0] | 0x20) != 's' || memcmp(p + 1, "-1-", 3) != 0) {
+        return 0;
+    }
+    while (i < n && ((p[i] >= '0' && p[i] <= '9') || p[i] == '-')) {
+        dashes += p[i++] == '-';
+    }
+    return dashes >= 2 ? i : 0;
+}
+
+/* In f->line: what is hidden is shorter than what was there. */
+static void privacy_hide_sids(struct privacy *f)
+{
+    static const char hidden[] = "S-1-***";
+    size_t to = 0;
+
+    for (size_t from = 0; from < f->redact.n;) {
+        size_t n = privacy_sid(f->line + from, f->redact.n - from);
+
+        if (n < sizeof hidden - 1) {
+            f->line[to++] = f->line[from++];
+            continue;
+        }
+        memcpy(f->line + to, hidden, sizeof hidden - 1);
+        to += sizeof hidden - 1;
+        from += n;
+        f->stats.redacted = ++f->redact.hidden;
+    }
+    f->redact.n = to;
+}
+
+/* Whether bytes hold a text, in characters of one byte or two, with a secret in it. */
+static bool privacy_bytes_hide(struct privacy *f, struct str bytes)
+{
+    char text[PRIVACY_BYTES];
+    uint64_t before = f->redact.hidden;
+    size_t n = 0;
+
+    for (size_t i = 0; i < bytes.n && n < sizeof text; i++) {
+        unsigned char c = (unsigned char)bytes.p[i];
+
+        if (c) { /* of two bytes one is none */
+            text[n++] = (char)(c >= ' ' && c < 0x7f ? c : ' ');
+        }
+    }
+    privacy_redact(f, (struct str){text, n});
+    if (f->hide_user) {
+        privacy_hide_sids(f);
+    }
+    return f->redact.hidden > before;
+}
+
 enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned kind,
                                  struct str *text)
 {
@@ -141,6 +207,9 @@ enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned ki
         f->stats.redacted = ++f->redact.hidden;
         return PRIVACY_VALUE_HIDDEN;
     }
+    if (kind == VALUE_BYTES && privacy_bytes_hide(f, *text)) {
+        return PRIVACY_VALUE_HIDDEN;
+    }
     if (kind != VALUE_TEXT) {
         return PRIVACY_VALUE_AS_IT_IS;
     }
@@ -152,10 +221,10 @@ enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned ki
         }
         line.n = redact_first(line);
     }
-    f->redact.n = 0;
-    f->redact.cut = f->redact.open_end = false;
-    redact_line(&f->redact, line);
-    f->stats.redacted = f->redact.hidden;
+    privacy_redact(f, line);
+    if (f->hide_user) {
+        privacy_hide_sids(f);
+    }
     if (!f->redact.cut && f->redact.n == text->n &&
         memcmp(f->line, text->n ? text->p : "", text->n) == 0) {
         return PRIVACY_VALUE_AS_IT_IS;

@@ -56,8 +56,9 @@ enum privacy_value {
 };
 
 /* What of an event's value may leave the host: `name` of its field, `kind` (enum value_kind), text
- * where it is one. Texts are redacted whatever the policy for command lines; numbers are hidden
- * under names that cannot mean anything else. f NULL: everything. */
+ * where it is one, and bytes. Texts are redacted whatever the policy for command lines; bytes that
+ * hold a secret are hidden whole, numbers under names that cannot mean anything else. Where
+ * accounts are hidden, so are SIDs within texts. f NULL: everything. */
 enum privacy_value privacy_value(struct privacy *f, struct str name, unsigned kind,
                                  struct str *text);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/own/own.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
@@ -95,6 +96,7 @@ static enum err record_stands(struct recorder *r, struct errmsg *why)
 static enum err record_start(struct recorder *r, const struct record_plan *plan, bool stacks,
                              struct errmsg *why)
 {
+    static const struct source_provider own = {.guid = OWN_GUID, .level = LEVEL_ALL};
     struct etw_kind kinds[RECORD_STACKS];
     struct errmsg refused = {""};
     enum err e = etw_ctl_start(r->user, why);
@@ -102,6 +104,7 @@ static enum err record_start(struct recorder *r, const struct record_plan *plan,
     if (e) {
         return e;
     }
+    err_ignore(etw_ctl_enable(r->user, &own, NULL)); /* marks, and what the agent here changes */
     for (size_t i = 0; i < plan->n_providers; i++) {
         if (etw_ctl_enable(r->user, &plan->providers[i], &refused)) {
             record_refused(r, &refused);

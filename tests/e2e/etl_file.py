@@ -16,12 +16,19 @@ def system(ms, group, opcode, payload, version=2, pid=4, tid=8):
     return struct.pack("<HBBHBBIIqII", version, 2, 0xC0, size, opcode, group, tid, pid, int(ms * FREQUENCY / 1000), 0, 0) + payload
 
 
-def event(ms, guid, number, payload, version=0, pid=4, tid=8, opcode=0, keyword=0):
-    """One of a provider with a manifest; guid as text."""
+def item(kind, data, more):
+    """An extended item of a record."""
+    size = (8 + len(data) + 7) // 8 * 8
+    return (struct.pack("<HHHH", size, kind, 1 if more else 0, len(data)) + data).ljust(size, b"\0")
+
+
+def event(ms, guid, number, payload, version=0, pid=4, tid=8, opcode=0, keyword=0, items=b""):
+    """One of a provider; guid as text; extended items stand before its payload."""
+    payload = items + payload
     size = 0x50 + len(payload)
     a, b, c, d, e = guid.split("-")
     raw = struct.pack("<IHH", int(a, 16), int(b, 16), int(c, 16)) + bytes.fromhex(d + e)
-    return (struct.pack("<HBBHHIIq", size, 19, 0xC0, 0, 0, tid, pid, int(ms * FREQUENCY / 1000)) + raw +
+    return (struct.pack("<HBBHHIIq", size, 19, 0xC0, 1 if items else 0, 0, tid, pid, int(ms * FREQUENCY / 1000)) + raw +
             struct.pack("<HBBBBHQQ16x", number, version, 0, 4, opcode, 0, keyword, 0) + payload)
 
 

@@ -18,7 +18,7 @@ NEW_ROOMS = tuple(f"{room}/" for room in (
     "common/lab", "common/expr", "common/http", "agent/forward", "agent/inventory", "agent/control", "agent/own", "agent/record",
     "agent/clr", "agent/etl"))
 NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
-    "agent/clr", "agent/control", "agent/etl", "agent/forward", "agent/inventory",
+    "agent/clr", "agent/control", "agent/etl", "agent/forward", "agent/inventory", "agent/own",
     "collector/clickhouse", "collector/forward", "collector/lab", "collector/notify", "collector/rules",
     "common/expr", "common/http", "common/lab", "console"))
 
@@ -26,7 +26,7 @@ NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
 LIMITS = {
     # 118,000 was meant for what the product could do before filters, runs, events of providers, labels and the console
     "product lines": (172400, 118000),
-    "test lines": (124100, 95000),
+    "test lines": (124600, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (57.0, 40),
     "external functions that do not begin with their file's name, %": (0.5, 0),

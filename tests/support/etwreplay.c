@@ -151,7 +151,7 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
     return code;
 }
 
-static void tell(const struct slot *s, EVENT_TRACE_PROPERTIES *p)
+static void tell_totals(const struct slot *s, EVENT_TRACE_PROPERTIES *p)
 {
     p->Wnode.Guid = s->guid;
     p->Wnode.HistoricalContext = (ULONG64)(s - replay.slots + 1);
@@ -190,7 +190,7 @@ static ULONG WINAPI replay_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE
             s->timer = p->FlushTimer;
         }
         s->written += what == EVENT_TRACE_CONTROL_FLUSH && !replay.script.stuck;
-        tell(s, p);
+        tell_totals(s, p);
         s->exists = what != EVENT_TRACE_CONTROL_STOP;
     }
     unlock();
@@ -421,7 +421,7 @@ static ULONG WINAPI replay_list(EVENT_TRACE_PROPERTIES **out, ULONG max, ULONG *
         const struct slot *s = &replay.slots[i];
 
         if (s->exists) {
-            tell(s, out[*n]);
+            tell_totals(s, out[*n]);
             wcscpy_s((WCHAR *)((char *)out[*n] + out[*n]->LoggerNameOffset), NAME_UNITS, s->name);
             ++*n;
         }

@@ -103,7 +103,7 @@ def faults(host, fleet, made):
     for name, script, words, code in (
             ("refused", {"fault.start": "0,4,5"}, "access denied", 1), ("noslot", {"fault.start": "1,100,1450"}, "no session slot is free", 1),
             ("flags", {"flags_refused": 0x10}, "not recorded: session procfleet-record: the kernel refuses the flags 0x10", 0),
-            ("provider", {"fault.enable": "0,1,5"}, "not recorded: session procfleet-record-user: provider", 0),
+            ("provider", {"fault.enable": "1,1,5"}, "not recorded: session procfleet-record-user: provider", 0),
             ("lossy", {"buffers_lost": 3}, "6 buffers were lost", 5)):
         recorder = Recorder(host, name, dict(script, recorded=windows(made)))
         _, wrong = recorder.record("-o", "Z:" + fleet.path(name), "--for", "1s", expect=code)

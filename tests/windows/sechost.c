@@ -8,6 +8,8 @@
  *   tables=1                          the table of processes is the recorded host's
  *   all=1                             what no session asked for comes to the first one
  *   at_once=1                         records come as fast as they can, all stamped with the clock
+ *   own=PATH                          somebody listens to our own provider: what it writes goes
+ *                                     there, a line each: level, keyword, traits, schema, payload
  *   left=NAME                         a recording that a killed program has left behind
  *   recorded=PATH                     what a session of the kernel that writes a file writes
  *   journal=PATH                      what was done is written there
@@ -40,7 +42,8 @@
 
 static struct {
     struct etwreplay_script replay;
-    char recording[PATH_BYTES], journal[PATH_BYTES], recorded[PATH_BYTES], left[128];
+    char recording[PATH_BYTES], journal[PATH_BYTES], recorded[PATH_BYTES], left[128],
+        own[PATH_BYTES];
     char holders[HOLDERS_MAX][128], orphan[128], on[HOLDERS_MAX][256];
     size_t n_holders, n_on;
     unsigned speed, delay_ms;
@@ -333,6 +336,8 @@ static void take_line(char *line)
         take_text(script.recording, sizeof script.recording, value);
     } else if (strcmp(line, "journal") == 0) {
         take_text(script.journal, sizeof script.journal, value);
+    } else if (strcmp(line, "own") == 0) {
+        take_text(script.own, sizeof script.own, value);
     } else if (strcmp(line, "left") == 0) {
         take_text(script.left, sizeof script.left, value);
     } else if (strcmp(line, "recorded") == 0) {
@@ -634,6 +639,57 @@ ULONG WINAPI sechost_guids(TRACE_QUERY_INFO_CLASS what, void *in, ULONG n, void 
     }
     *got = on_guids(what, in, out, size);
     return *got <= size ? ERROR_SUCCESS : ERROR_INSUFFICIENT_BUFFER;
+}
+
+/* ---- our own provider ---- */
+
+ULONG WINAPI sechost_event_register(const GUID *guid, PENABLECALLBACK on, void *ctx, REGHANDLE *h);
+ULONG WINAPI sechost_event_set(REGHANDLE h, int what, void *p, ULONG n);
+ULONG WINAPI sechost_event_write(REGHANDLE h, const EVENT_DESCRIPTOR *d, const GUID *activity,
+                                 const GUID *related, ULONG n, EVENT_DATA_DESCRIPTOR *parts);
+ULONG WINAPI sechost_event_unregister(REGHANDLE h);
+
+ULONG WINAPI sechost_event_register(const GUID *guid, PENABLECALLBACK on, void *ctx, REGHANDLE *h)
+{
+    *h = 1;
+    (void)bound();
+    if (script.own[0]) {
+        on(guid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 5, 0, 0, NULL, ctx);
+    }
+    return ERROR_SUCCESS;
+}
+
+ULONG WINAPI sechost_event_set(REGHANDLE h, int what, void *p, ULONG n)
+{
+    return h == 1 && what == 2 && n > 2 && ((uint8_t *)p)[0] == n ? ERROR_SUCCESS
+                                                                  : ERROR_INVALID_PARAMETER;
+}
+
+ULONG WINAPI sechost_event_write(REGHANDLE h, const EVENT_DESCRIPTOR *d, const GUID *activity,
+                                 const GUID *related, ULONG n, EVENT_DATA_DESCRIPTOR *parts)
+{
+    static const ULONG types[] = {2, 1, 0};
+    FILE *f = script.own[0] ? os_fopen(script.own, "a") : NULL;
+
+    (void)activity, (void)related;
+    MUST(h == 1 && n == COUNT_OF(types) && d->Channel == 11);
+    MUST(f != NULL); /* nothing is written while nobody listens */
+    (void)fprintf(f, "%u %llu", d->Level, d->Keyword);
+    for (ULONG i = 0; i < n; i++) {
+        MUST(parts[i].Reserved == types[i]);
+        (void)fputc(' ', f);
+        for (ULONG k = 0; k < parts[i].Size; k++) {
+            (void)fprintf(f, "%02x", ((const uint8_t *)(uintptr_t)parts[i].Ptr)[k]);
+        }
+    }
+    (void)fputc('\n', f);
+    (void)fclose(f);
+    return ERROR_SUCCESS;
+}
+
+ULONG WINAPI sechost_event_unregister(REGHANDLE h)
+{
+    return h == 1 ? ERROR_SUCCESS : ERROR_INVALID_HANDLE;
 }
 
 static bool tables_wanted(void)

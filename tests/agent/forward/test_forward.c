@@ -253,6 +253,10 @@ static void no_secret_leaves(void **state)
             "ParamName=\"Password\" ParamValue=\"***\"", true),
         ROW("Text\0\x02", "{\"a\": 1, \"password\": \"hunter2\"}\0",
             "Text=\"{\"a\": 1, \"password\": ***\"", true),
+        ROW("Text\0\x02", "by S-1-5-21-10-20-30-500, not S-1-5\0",
+            "Text=\"by S-1-***, not S-1-5\"", true),
+        ROW("Blob\0\x0e", "\x12\0--password=hunter2", "Blob=\"***\"", true),
+        ROW("Blob\0\x0e", "\x0a\0k\0e\0y\0=\0x\0", "Blob=\"***\"", true),
         ROW("cookies\0\x98\x01v\0\x02w\0\x08", "x\0\x01\0\0\0", "w=1", true),
     };
     struct privacy *p;
@@ -300,6 +304,10 @@ static void what_nobody_takes_what_is_hidden_and_what_is_unknown_is_counted(void
     assert_true(forward_takes(f, &nameless));
     assert_err(forward_event(f, &nameless, NULL, &ev), ERR_NOTFOUND);
     assert_int_equal(s->no_schema, 1);
+    memset(nameless.guid, 8, sizeof nameless.guid); /* nobody knows its name: it is one of "*" */
+    assert_true(forward_takes(f, &nameless));
+    assert_err(forward_event(f, &nameless, NULL, &ev), ERR_NOTFOUND);
+    assert_int_equal(s->no_schema, 2);
     r.raw.payload_n = 2;
     assert_false(passes(f, &r, &ev));
     assert_int_equal(s->undecodable, 1);
