@@ -186,8 +186,8 @@ static void drop_over(struct sweep *w, const struct retain_now *now)
     w->plan->stop = used(w, now) > total;
 }
 
-/* Tiers and events are small and say what happened when the rows are gone: they never go for the
- * disk's sake. */
+/* Tiers and events of processes are small and say what happened when the rows are gone: they never
+ * go for the disk's sake. Events of providers are as many as their programs write: they do. */
 static void drop_for_disk(struct sweep *w, const struct retain_now *now)
 {
     struct retain_plan *p = w->plan;
@@ -196,7 +196,7 @@ static void drop_for_disk(struct sweep *w, const struct retain_now *now)
         return;
     }
     while (add(now->disk_free, p->bytes) < add(w->conf->disk_free_min, now->coming_bytes) &&
-           take_oldest(w, SEG_RAW, p->by_disk)) {
+           (take_oldest(w, SEG_RAW, p->by_disk) || take_oldest(w, SEG_PROVIDER, p->by_disk))) {
     }
     p->stop =
         p->stop || add(now->disk_free, p->bytes) < add(w->conf->disk_free_stop, now->coming_bytes);

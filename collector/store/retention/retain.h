@@ -11,7 +11,7 @@ struct retain_conf {
     int64_t age_ns[SEG_KINDS]; /* 0 = no limit */
     uint64_t share[SEG_KINDS]; /* bytes */
     uint64_t total_bytes;      /* ceiling over log, segments, manifest and catalogue */
-    uint64_t disk_free_min;    /* below it raw goes first; */
+    uint64_t disk_free_min;    /* below it raw goes, then events of providers; */
     uint64_t disk_free_stop;   /* below it batches are refused (with a pause to try again) */
 };
 

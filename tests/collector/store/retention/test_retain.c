@@ -389,6 +389,31 @@ static void a_full_disk_takes_raw_only_and_then_refuses(void **state)
     rig_close(&g);
 }
 
+static void a_full_disk_then_takes_events_of_providers_and_no_others(void **state)
+{
+    static const struct run noisy[] = {{SEG_RAW, 2, 0, 300 * CLK_S, 10, false},
+                                       {SEG_REST, 2, 0, 300 * CLK_S, 10, false},
+                                       {SEG_PROVIDER, 3, 0, 300 * CLK_S, 10, false}};
+    static const uint64_t free_mib[] = {40, 30, 29, 25, 0}, gone[] = {0, 0, 1, 1, 3};
+    struct rig g;
+
+    rig_open(&g, noisy, COUNT_OF(noisy));
+    for (size_t i = 0; i < COUNT_OF(free_mib); i++) {
+        struct retain_conf c = wide();
+        struct retain_now now = at_now();
+        struct retain_plan p;
+
+        c.disk_free_min = 50 * MIB;
+        now.disk_total = 1000 * MIB;
+        now.disk_free = free_mib[i] * MIB;
+        plan(&p, &g, &c, &now);
+        assert_int_equal(p.by_disk[SEG_PROVIDER], gone[i]);
+        assert_int_equal(p.by_disk[SEG_REST], 0);
+        mem_free(p.drop);
+    }
+    rig_close(&g);
+}
+
 static void an_unknown_disk_has_no_rules(void **state)
 {
     struct retain_conf c = wide();
@@ -642,6 +667,7 @@ int main(void)
         cmocka_unit_test(what_is_wanted_makes_old_data_go_and_nothing_else),
         cmocka_unit_test(the_kind_most_over_its_share_pays_for_the_ceiling),
         cmocka_unit_test(a_full_disk_takes_raw_only_and_then_refuses),
+        cmocka_unit_test(a_full_disk_then_takes_events_of_providers_and_no_others),
         cmocka_unit_test(an_unknown_disk_has_no_rules),
         cmocka_unit_test(the_catalogue_follows_the_oldest_events),
         cmocka_unit_test(the_next_drop_is_foreseen),
