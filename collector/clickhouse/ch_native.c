@@ -140,6 +140,7 @@ static struct block_column *column_take(struct ch_block *b, size_t i)
 
 void ch_native_u64(struct ch_block *b, size_t i, uint64_t v)
 {
+    struct buf *data;
     uint8_t *p;
     unsigned n;
 
@@ -147,21 +148,31 @@ void ch_native_u64(struct ch_block *b, size_t i, uint64_t v)
         return;
     }
     n = width_of(b->columns[i].type);
-    p = buf_grow(&column_take(b, i)->data, n);
+    data = &column_take(b, i)->data;
+    if (n == 8 && data->cap - data->n >= 8 && !data->bad) { /* most values by far */
+        p = data->p + data->n;
+        data->n += 8;
+        for (unsigned k = 0; k < 8; k++) { /* one store */
+            p[k] = (uint8_t)(v >> 8 * k);
+        }
+        return;
+    }
+    p = buf_grow(data, n);
     for (unsigned k = 0; p && k < n; k++) {
         p[k] = (uint8_t)(v >> 8 * k);
     }
 }
 
-void ch_native_fill(struct ch_block *b, size_t i, uint64_t v)
+void ch_native_fill(struct ch_block *b, size_t i, uint64_t (*value)(void *ctx, size_t row),
+                    void *ctx)
 {
     size_t rows = b->rows;
 
     buf_reset(&b->column[i].data);
     b->column[i].rows = 0;
     b->column[i].used = false;
-    for (b->rows = 1; v && b->rows <= rows; b->rows++) {
-        ch_native_u64(b, i, v);
+    for (b->rows = 1; b->rows <= rows; b->rows++) {
+        ch_native_u64(b, i, value(ctx, b->rows - 1));
     }
     b->rows = rows;
 }
@@ -342,9 +353,9 @@ static enum err strings_read(struct ch_in *in, struct ch_in_column *c, size_t n)
     if (n > cur_left(&in->c) || cur_left(&in->c) > UINT32_MAX) { /* a byte each at least */
         return n > cur_left(&in->c) ? ERR_CORRUPT : ERR_FULL;
     }
-    at = arena_array_unset(&in->memory, n + 1, sizeof *at);
+    at = arena_array_unset(&in->memory, n, sizeof *at);
     if (!at) {
-        return arena_refused(&in->memory, (n + 1) * sizeof *at);
+        return arena_refused(&in->memory, n * sizeof *at);
     }
     c->p = in->c.p;
     c->at = at;
@@ -352,7 +363,7 @@ static enum err strings_read(struct ch_in *in, struct ch_in_column *c, size_t n)
         at[i] = (uint32_t)(in->c.p - c->p);
         (void)get_string(&in->c);
     }
-    at[n] = (uint32_t)(in->c.p - c->p);
+    c->n_bytes = (size_t)(in->c.p - c->p);
     return in->c.bad ? ERR_CORRUPT : ERR_OK;
 }
 
@@ -368,13 +379,68 @@ static enum err elements_read(struct ch_in *in, struct ch_in_column *c, uint64_t
     return ERR_OK;
 }
 
+/* LowCardinality(String): the places of its keys become those of its elements. The first word of a
+ * column without rows is not there. */
+static enum err dictionary_read(struct ch_in *in, struct ch_in_column *c, uint64_t n)
+{
+    uint64_t version, flags, keys;
+    const uint32_t *key_at;
+    const uint8_t *index;
+    uint32_t *at;
+    unsigned width;
+    enum err e;
+
+    if (!n) {
+        return ERR_OK;
+    }
+    version = cur_u64le(&in->c);
+    flags = cur_u64le(&in->c);
+    keys = cur_u64le(&in->c);
+    if (in->c.bad || version != 1 || (flags & 0xff) > 3 || !(flags & 0x200) || flags & 0x100) {
+        return in->c.bad ? ERR_CORRUPT : ERR_UNSUPPORTED;
+    }
+    e = keys > cur_left(&in->c) ? ERR_CORRUPT : strings_read(in, c, (size_t)keys);
+    if (e) {
+        return e;
+    }
+    width = 1u << (flags & 0xff);
+    if (cur_u64le(&in->c) != n || in->c.bad || n > cur_left(&in->c) / width) {
+        return ERR_CORRUPT;
+    }
+    index = cur_bytes(&in->c, (size_t)n * width);
+    key_at = c->at;
+    at = arena_array_unset(&in->memory, (size_t)n, sizeof *at);
+    if (!at) {
+        return arena_refused(&in->memory, (size_t)n * sizeof *at);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t k = 0;
+
+        for (unsigned b = 0; b < width; b++) {
+            k |= (uint64_t)index[i * width + b] << 8 * b;
+        }
+        if (k >= keys) {
+            return ERR_CORRUPT;
+        }
+        at[i] = key_at[k];
+    }
+    c->at = at;
+    return ERR_OK;
+}
+
 static enum err column_read(struct ch_in *in, struct ch_in_column *c)
 {
     uint64_t n = in->n_rows, before = 0;
+    struct str type;
     enum err e;
 
     *c = (struct ch_in_column){.name = get_string(&in->c)};
-    e = in->c.bad ? ERR_CORRUPT : type_read(c, get_string(&in->c));
+    type = get_string(&in->c);
+    if (!in->c.bad && str_eq(type, str_make("LowCardinality(String)"))) {
+        c->type = CH_STRING;
+        return dictionary_read(in, c, n);
+    }
+    e = in->c.bad ? ERR_CORRUPT : type_read(c, type);
     if (in->c.bad || e) {
         return in->c.bad ? ERR_CORRUPT : e;
     }
@@ -460,7 +526,7 @@ struct str ch_native_get_str(const struct ch_in_column *c, size_t i)
     if (!c || c->width) {
         return (struct str){"", 0};
     }
-    at = cur_make(c->p + c->at[i], c->at[i + 1] - c->at[i]);
+    at = cur_make(c->p + c->at[i], c->n_bytes - c->at[i]);
     return get_string(&at);
 }
 

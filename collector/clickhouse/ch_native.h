@@ -3,6 +3,7 @@
  *     varuint columns, varuint rows, then each column: name, type (varuint length and bytes each)
  *     numbers     width bytes each, little endian          strings   varuint length, bytes
  *     UUID        two u64, the first half first            arrays    u64 ends, then all elements
+ *     LowCardinality (in only): u64 1, u64 flags, u64 and that many keys, u64 and that many indices
  *
  * Blocks out are gathered column by column; a column in which no row had anything but 0 or "" does
  * not travel: the table's default is the same. What comes in is hostile: a server, or whatever
@@ -34,8 +35,9 @@ void ch_native_str(struct ch_block *b, size_t column, struct str v);
 void ch_native_strings(struct ch_block *b, size_t column, const struct str *v, size_t n);
 void ch_native_u64s(struct ch_block *b, size_t column, const uint64_t *v, size_t n);
 
-/* One number for all rows of a column, in the place of what they had. */
-void ch_native_fill(struct ch_block *b, size_t column, uint64_t v);
+/* A number for every row of a column, in the place of what they had. */
+void ch_native_fill(struct ch_block *b, size_t column, uint64_t (*value)(void *ctx, size_t row),
+                    void *ctx);
 
 enum ch_table ch_native_table(const struct ch_block *b);
 size_t ch_native_rows(const struct ch_block *b);
@@ -56,7 +58,8 @@ struct ch_in_column {
     uint8_t width;       /* 0: strings */
     bool array;          /* element range of row i: [ends[i-1], ends[i]) */
     const uint8_t *p;    /* fixed width: all elements */
-    const uint32_t *at;  /* strings: place of each element behind p, one more than elements */
+    const uint32_t *at;  /* strings: place of each element behind p */
+    size_t n_bytes;      /* strings: of all of them */
     const uint8_t *ends; /* arrays: u64le each */
 };
 

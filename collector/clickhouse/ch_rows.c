@@ -6,17 +6,23 @@
 #include "collector/store/rollup/cell.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/model/ledger.h"
 
+#define BATCHES_MAX    (1u << 20)
 #define PROVIDER_EVENT UINT64_C(0x80000000) /* their numbers, however they were kept */
 
 struct ch_rows {
     const char *collector;
     struct ch_block *block[CH_TABLES]; /* NULL: not one of ours */
     struct wire_encoder *encoder;
+    uint16_t cell_at[METRIC_COLS], sample_at[METRIC_COLS]; /* columns; 0: no such metric */
+    bool counter[METRIC_COLS];
     struct buf rest, text;
     size_t batches;
     uint64_t values;
+    uint8_t *gone; /* of each batch: it had rows, and they are gone */
+    size_t cap_gone, n_gone;
     /* Of the batch at hand. */
     const struct ch_rows_batch *b;
     uint64_t rows, cells;
@@ -39,6 +45,13 @@ enum err ch_rows_create(struct ch_rows **out, const char *collector)
         ch_rows_destroy(r);
         return e;
     }
+    for (unsigned id = 0; id < METRIC_COLS; id++) {
+        const struct metric *m = metric_by_id(id);
+
+        r->cell_at[id] = (uint16_t)ch_schema_metric(CH_CELL, id);
+        r->sample_at[id] = (uint16_t)ch_schema_metric(CH_SAMPLE, id);
+        r->counter[id] = m && m->kind == METRIC_COUNTER;
+    }
     r->collector = collector;
     buf_init(&r->rest, WIRE_BATCH_OWN_MAX);
     buf_init(&r->text, 4096);
@@ -57,6 +70,7 @@ void ch_rows_destroy(struct ch_rows *r)
     wire_batch_encoder_destroy(r->encoder);
     buf_fini(&r->rest);
     buf_fini(&r->text);
+    mem_free(r->gone);
     mem_free(r);
 }
 
@@ -65,7 +79,7 @@ void ch_rows_reset(struct ch_rows *r)
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         ch_native_block_reset(r->block[ours[i]]);
     }
-    r->batches = 0;
+    r->batches = r->n_gone = 0;
     r->values = 0;
 }
 
@@ -106,10 +120,11 @@ static void put_instance(struct ch_block *b, const struct batch_head *head, stru
     ch_native_u64(b, CH_CELL_start, id.start);
 }
 
-static void put_metric(struct ch_block *b, unsigned id, const int64_t *v, size_t n)
+static void put_metric(const struct ch_rows *r, unsigned id, const int64_t *v, size_t n)
 {
-    size_t at = ch_schema_metric(CH_CELL, id);
-    bool counter = metric_by_id(id)->kind == METRIC_COUNTER;
+    struct ch_block *b = r->block[CH_CELL];
+    size_t at = r->cell_at[id];
+    bool counter = r->counter[id];
     struct cell c = {.count = n, .last_ns = n > 1};
     uint64_t last;
 
@@ -155,7 +170,7 @@ static void put_cell(struct ch_rows *r, const struct batch_run *run, size_t begi
     ch_native_u64(b, CH_CELL_flags, run->fresh && begin == run->first_tick ? CH_FRESH : 0);
     put_mask(b, CH_CELL_mask, run->mask);
     while (metric_mask_walk_next(&walk)) {
-        put_metric(b, walk.id, run_values(r, run, walk.id, begin), end - begin);
+        put_metric(r, walk.id, run_values(r, run, walk.id, begin), end - begin);
     }
     r->cells++;
     r->rows += end - begin;
@@ -177,8 +192,7 @@ static void put_samples(struct ch_rows *r, const struct batch_run *run, size_t b
         ch_native_u64(b, CH_SAMPLE_flags, run->fresh && tick == run->first_tick ? CH_FRESH : 0);
         put_mask(b, CH_SAMPLE_mask, run->mask);
         while (metric_mask_walk_next(&walk)) {
-            ch_native_u64(b, ch_schema_metric(CH_SAMPLE, walk.id),
-                          (uint64_t)*run_values(r, run, walk.id, tick));
+            ch_native_u64(b, r->sample_at[walk.id], (uint64_t)*run_values(r, run, walk.id, tick));
         }
     }
 }
@@ -239,7 +253,7 @@ static enum err put_runs(struct ch_rows *r)
     for (size_t i = 0; i < rows->n_columns; i++) {
         unsigned id = rows->columns[i].metric;
 
-        if (ch_schema_metric(CH_CELL, id)) {
+        if (id < METRIC_COLS && r->cell_at[id]) {
             r->column[id] = &rows->columns[i];
         }
     }
@@ -411,7 +425,8 @@ enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)
     r->alive = 0;
     rest.n_runs = rest.n_columns = 0;
     buf_reset(&r->rest);
-    e = wire_batch_pack(r->encoder, &r->rest, &rest);
+    e = VEC_ROOM(&r->gone, &r->cap_gone, r->batches + 1, BATCHES_MAX);
+    e = e ? e : wire_batch_pack(r->encoder, &r->rest, &rest);
     if (!e && b->rows) {
         e = put_runs(r);
     }
@@ -422,28 +437,39 @@ enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)
     put_events(r, t1_ns);
     put_host(r, t1_ns);
     put_batch(r, t0_ns, t1_ns);
-    r->batches++;
+    r->gone[r->batches++] = !b->rows && b->rest->n_ticks;
+    r->n_gone += !b->rows && b->rest->n_ticks;
     return ERR_OK;
 }
 
-void ch_rows_given_up(struct ch_rows *r, const struct uuid *host, uint64_t stream, uint64_t first,
-                      uint64_t last, int64_t now_ns)
+size_t ch_rows_given_up(const struct ch_rows *r)
 {
-    struct ch_block *b = r->block[CH_BATCH];
+    return r->n_gone;
+}
 
-    ch_native_row(b);
-    ch_native_uuid(b, CH_BATCH_host_id, host);
-    ch_native_u64(b, CH_BATCH_stream, stream);
-    ch_native_u64(b, CH_BATCH_seq, first);
-    ch_native_u64(b, CH_BATCH_seq_last, last);
-    ch_native_str(b, CH_BATCH_collector, str_make(r->collector));
-    ch_native_u64(b, CH_BATCH_t0, (uint64_t)now_ns);
-    ch_native_u64(b, CH_BATCH_t1, (uint64_t)now_ns);
-    ch_native_u64(b, CH_BATCH_received, (uint64_t)now_ns);
+struct announcement {
+    const struct ch_rows *r;
+    enum ch_kind kind;
+    uint64_t again;
+};
+
+static uint64_t announce_kind(void *ctx, size_t row)
+{
+    const struct announcement *a = ctx;
+
+    return a->kind == CH_STORED && a->r->gone[row] ? CH_GIVEN_UP : a->kind;
+}
+
+static uint64_t announce_again(void *ctx, size_t row)
+{
+    (void)row;
+    return ((const struct announcement *)ctx)->again;
 }
 
 void ch_rows_announce(struct ch_rows *r, enum ch_kind kind, bool again)
 {
-    ch_native_fill(r->block[CH_BATCH], CH_BATCH_kind, kind);
-    ch_native_fill(r->block[CH_BATCH], CH_BATCH_again, again);
+    struct announcement a = {r, kind, again};
+
+    ch_native_fill(r->block[CH_BATCH], CH_BATCH_kind, announce_kind, &a);
+    ch_native_fill(r->block[CH_BATCH], CH_BATCH_again, announce_again, &a);
 }

@@ -17,7 +17,7 @@
  * [first_tick, first_tick + rest->n_ticks) are this one's; else it is `rest` itself. */
 struct ch_rows_batch {
     const struct batch *rest; /* head, ticks, infos, events, ledger */
-    const struct batch *rows; /* NULL: there are none (any more) */
+    const struct batch *rows; /* NULL: there are none any more */
     size_t first_tick;
     const struct host_offset *clock;
     int64_t received_ns;
@@ -38,10 +38,6 @@ NODISCARD enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)
 void ch_rows_process(struct ch_rows *r, const struct uuid *host, const struct uuid *boot,
                      const struct proc_info *info, int64_t seen_ns);
 
-/* A ledger row that says [first, last] of a stream will never come. */
-void ch_rows_given_up(struct ch_rows *r, const struct uuid *host, uint64_t stream, uint64_t first,
-                      uint64_t last, int64_t now_ns);
-
 /* The block of CH_CELL, CH_SAMPLE, CH_EVENT, CH_PROCESS, CH_HOST or CH_BATCH. */
 struct ch_block *ch_rows_block(struct ch_rows *r, enum ch_table t);
 
@@ -49,7 +45,9 @@ size_t ch_rows_batches(const struct ch_rows *r);
 size_t ch_rows_bytes(const struct ch_rows *r);
 uint64_t ch_rows_values(const struct ch_rows *r); /* samples × metrics inside */
 
-/* Makes all ledger rows of this kind, with or without `again`. */
+/* Makes all ledger rows of this kind, with or without `again`; for those of batches whose rows are
+ * gone CH_STORED becomes CH_GIVEN_UP. */
 void ch_rows_announce(struct ch_rows *r, enum ch_kind kind, bool again);
+size_t ch_rows_given_up(const struct ch_rows *r); /* such batches */
 
 #endif

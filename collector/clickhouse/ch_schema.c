@@ -174,16 +174,22 @@ static void put_column(struct buf *sql, enum ch_dialect d, const struct ch_colum
     }
 }
 
-/* A column for people beside the stored ones: an expression with its metric's name and the
- * ending. */
-static void put_alias(struct buf *sql, const struct metric *m, const char *ending,
-                      const char *expression)
+static void put_alias_name(struct buf *sql, const struct metric *m, const char *ending)
 {
     buf_put_str(sql, "`");
     for (const char *s = m->name; *s; s++) {
         buf_put_u8(sql, *s == '.' ? '_' : (uint8_t)*s); /* a dot would be a nested table */
     }
-    buf_printf(sql, "%s` Nullable(Float64) ALIAS if(bitTest(%s, %u), ", ending,
+    buf_printf(sql, "%s`", ending);
+}
+
+/* A column for people beside the stored ones: an expression with its metric's name and the
+ * ending. */
+static void put_alias(struct buf *sql, const struct metric *m, const char *ending,
+                      const char *expression)
+{
+    put_alias_name(sql, m, ending);
+    buf_printf(sql, " Nullable(Float64) ALIAS if(bitTest(%s, %u), ",
                m->id < METRIC_PAGE ? "mask" : "mask_high", (unsigned)(m->id % METRIC_PAGE));
     for (const char *s = expression; *s; s++) {
         if (*s == '#') {
@@ -212,8 +218,9 @@ static const struct metric *metric_of(enum ch_table t, size_t column)
     return NULL;
 }
 
-/* What stands behind a column for people. between: before each of them. */
-static void put_aliases(struct buf *sql, enum ch_table t, size_t column, const char *between)
+/* What stands behind a column for people, or only the names. between: before each of them. */
+static void put_aliases(struct buf *sql, enum ch_table t, size_t column, const char *between,
+                        bool names)
 {
     const struct metric *m = metric_of(t, column);
     const struct alias *list = m && m->kind == METRIC_GAUGE ? gauge_aliases : counter_aliases;
@@ -221,7 +228,11 @@ static void put_aliases(struct buf *sql, enum ch_table t, size_t column, const c
 
     for (size_t i = 0; i < n; i++) {
         buf_put_str(sql, between);
-        put_alias(sql, m, list[i].ending, list[i].expression);
+        if (names) {
+            put_alias_name(sql, m, list[i].ending);
+        } else {
+            put_alias(sql, m, list[i].ending, list[i].expression);
+        }
     }
 }
 
@@ -309,7 +320,7 @@ void ch_schema_create(struct buf *sql, const struct ch_layout *l, enum ch_table 
         put_column(sql, l->dialect, &t->columns[i]);
     }
     for (size_t i = 0; i < t->n; i++) {
-        put_aliases(sql, table, i, ", ");
+        put_aliases(sql, table, i, ", ", false);
     }
     if (l->dialect == CH_PLAIN && t->by) {
         buf_printf(sql, ", `time` DateTime ALIAS toDateTime(intDiv(%s, 1000000000), 'UTC')", t->by);
@@ -337,7 +348,7 @@ void ch_schema_add(struct buf *sql, const struct ch_layout *l, enum ch_table tab
     put_name(sql, l->database, t->name);
     buf_put_str(sql, " ADD COLUMN ");
     put_column(sql, l->dialect, &t->columns[i]);
-    put_aliases(sql, table, i, ", ADD COLUMN ");
+    put_aliases(sql, table, i, ", ADD COLUMN ", false);
 }
 
 bool ch_schema_view(struct buf *sql, const struct ch_layout *l, size_t i)
@@ -350,7 +361,11 @@ bool ch_schema_view(struct buf *sql, const struct ch_layout *l, size_t i)
     }
     t = &tables[of[i]];
     buf_put_str(sql, "CREATE VIEW IF NOT EXISTS ");
-    buf_printf(sql, "`%s`.`%s_once` AS SELECT * FROM ", l->database, t->name);
+    buf_printf(sql, "`%s`.`%s_once` AS SELECT *, time", l->database, t->name);
+    for (size_t c = 0; c < t->n; c++) {
+        put_aliases(sql, of[i], c, ", ", true); /* which * leaves out */
+    }
+    buf_put_str(sql, " FROM ");
     put_name(sql, l->database, t->name);
     buf_put_str(sql, " FINAL");
     return true;

@@ -214,22 +214,17 @@ enum err ch_sent_add(struct ch_sent *s, const struct uuid *host, uint64_t stream
     return e ? e : dedup_add(s->sent, host, stream, (struct seq_range){first, last});
 }
 
-enum err ch_sent_save(struct ch_sent *s, const struct ch_sent_from *from)
+enum err ch_sent_bytes(const struct ch_sent *s, const struct ch_sent_from *from, struct buf *out)
 {
-    struct buf b;
-    enum err e;
+    return ch_sent_encode(out, s->sent, s->collector, from);
+}
 
-    buf_init(&b, CH_SENT_BYTES_MAX);
-    e = ch_sent_encode(&b, s->sent, s->collector, from);
-    if (!e) {
-        e = fio_write_whole(s->fio, s->new_path, b.p, b.n);
-    }
+enum err ch_sent_write(const struct ch_sent *s, const struct buf *bytes)
+{
+    enum err e = fio_write_whole(s->fio, s->new_path, bytes->p, bytes->n);
+
     if (!e) {
         e = s->fio->rename(s->fio->ctx, s->new_path, s->path);
     }
-    if (!e) {
-        e = s->fio->sync_dir(s->fio->ctx, s->dir);
-    }
-    buf_fini(&b);
-    return e;
+    return e ? e : s->fio->sync_dir(s->fio->ctx, s->dir);
 }

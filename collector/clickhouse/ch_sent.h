@@ -45,8 +45,11 @@ bool ch_sent_has(const struct ch_sent *s, const struct uuid *host, uint64_t stre
 /* Errors: ERR_FULL (hosts), ERR_NOMEM: it will be sent again some day */
 NODISCARD enum err ch_sent_add(struct ch_sent *s, const struct uuid *host, uint64_t stream,
                                uint64_t first, uint64_t last, int64_t now_ns);
-/* Errors: those of writing; what was written before stays */
-NODISCARD enum err ch_sent_save(struct ch_sent *s, const struct ch_sent_from *from);
+/* What is known now as bytes, and these to disk: so that the owner can let go of its lock in
+ * between. write: one thread at a time. Errors: those of writing; what was written before stays */
+NODISCARD enum err ch_sent_bytes(const struct ch_sent *s, const struct ch_sent_from *from,
+                                 struct buf *out);
+NODISCARD enum err ch_sent_write(const struct ch_sent *s, const struct buf *bytes);
 
 /* -- for tests and fuzz targets -- */
 

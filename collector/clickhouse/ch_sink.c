@@ -60,6 +60,7 @@ struct ch_sink {
     struct ch_rows *rows;
     struct store *store;
     struct os_thread *thread;
+    struct os_mutex *saving; /* one writes the state at a time; taken before the lock */
     struct os_mutex *lock;
     struct os_cond *cond;
     struct uuid id;
@@ -111,6 +112,7 @@ enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, str
     if (s->dir) {
         sent.dir = s->dir;
         e = os_mutex_create(&s->lock);
+        e = e ? e : os_mutex_create(&s->saving);
     }
     e = e ? e : os_cond_create(&s->cond, s->lock);
     e = e ? e : ch_sent_open(&s->sent, &sent, &s->backlog, why);
@@ -151,6 +153,7 @@ void ch_sink_close(struct ch_sink *s)
     ch_sent_close(s->sent);
     os_cond_destroy(s->cond);
     os_mutex_destroy(s->lock);
+    os_mutex_destroy(s->saving);
     buf_fini(&s->sql);
     buf_fini(&s->body);
     mem_free(s->keys);
@@ -221,27 +224,26 @@ static struct ch_sent_from from_now(const struct ch_sink *s)
     return from;
 }
 
-/* Under the lock. */
-static enum err state_save(struct ch_sink *s)
+bool ch_sink_keep(struct ch_sink *s)
 {
-    const struct ch_sent_from from = from_now(s);
-    enum err e = ch_sent_save(s->sent, &from);
+    struct ch_sent_from from;
+    struct buf bytes;
+    enum err e;
 
+    buf_init(&bytes, CH_SENT_BYTES_MAX);
+    os_mutex_lock(s->saving);
+    os_mutex_lock(s->lock);
+    from = from_now(s);
+    e = ch_sent_bytes(s->sent, &from, &bytes);
+    os_mutex_unlock(s->lock); /* the store's writer must not wait for the disk here */
+    e = e ? e : ch_sent_write(s->sent, &bytes);
+    os_mutex_unlock(s->saving);
+    buf_fini(&bytes);
     if (e) {
         log_line(LOG_WARN, "clickhouse", "state_unwritten", "reason=%s remedy=%s", err_name(e),
                  "\"make room on the disk of data_dir; without it more is sent again after a "
                  "restart\"");
     }
-    return e;
-}
-
-bool ch_sink_keep(struct ch_sink *s)
-{
-    enum err e;
-
-    os_mutex_lock(s->lock);
-    e = state_save(s);
-    os_mutex_unlock(s->lock);
     return e == ERR_OK;
 }
 
@@ -306,7 +308,10 @@ static void trouble_set(struct ch_sink *s, enum err e, const char *what, const s
                    e ? ", for " : "", e ? what : "");
     os_mutex_unlock(s->lock);
     if (e && !same) {
-        log_line(LOG_WARN, "clickhouse", e == ERR_REFUSED ? "rejected" : "unreachable",
+        log_line(LOG_WARN, "clickhouse",
+                 e == ERR_REFUSED                      ? "rejected"
+                 : e == ERR_VERSION || e == ERR_EXISTS ? "waits"
+                                                       : "unreachable",
                  "what=%s reason=%s remedy=%s", what,
                  log_str(quoted, sizeof quoted, why->text[0] ? why->text : err_text(e)),
                  "\"it is tried again all the time; the store keeps what is not sent as long as "
@@ -352,8 +357,10 @@ static enum err ready_check(struct ch_sink *s, struct errmsg *why)
     struct ch_ready_ledger ledger = {.collector = s->conf.name, .add = ledger_add, .ctx = s};
     enum err e = ch_ready_tables(s->http, &layout, why);
 
+    os_mutex_lock(s->lock);
     ledger.received_ns = s->backlog.written_ns < s->backlog.received_ns ? s->backlog.written_ns
                                                                         : s->backlog.received_ns;
+    os_mutex_unlock(s->lock);
     ledger.received_ns = clk_sub(ledger.received_ns, LEDGER_BACK);
     e = e ? e : ch_ready_name(s->http, s->conf.name, &s->id, why);
     return e ? e : ch_ready_ledger(s->http, &ledger, why);
@@ -443,7 +450,8 @@ static void block_sent(struct ch_sink *s)
         err_ignore(ch_sent_add(s->sent, &s->keys[i].host, s->keys[i].stream, s->keys[i].seq,
                                s->keys[i].seq, now_ns));
     }
-    s->stats.batches += ch_rows_batches(s->rows);
+    s->stats.batches += ch_rows_batches(s->rows) - ch_rows_given_up(s->rows);
+    s->stats.given_up += ch_rows_given_up(s->rows);
     s->stats.cells += ch_native_rows(ch_rows_block(s->rows, CH_CELL));
     s->stats.samples += ch_native_rows(ch_rows_block(s->rows, CH_SAMPLE));
     s->stats.values += ch_rows_values(s->rows);
@@ -454,6 +462,12 @@ static void block_sent(struct ch_sink *s)
     s->sending = NULL;
     os_mutex_unlock(s->lock);
     items_free(done);
+    if (ch_rows_given_up(s->rows)) {
+        log_line(
+            LOG_WARN, "clickhouse", "given_up", "batches=%zu remedy=%s", ch_rows_given_up(s->rows),
+            "\"retention dropped their rows before they were sent: raise retention.raw.age and "
+            ".bytes if ClickHouse may be down for longer\"");
+    }
 }
 
 /* The rows at hand, and then what says that they are there. */

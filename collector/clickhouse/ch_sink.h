@@ -66,6 +66,8 @@ bool ch_sink_keep(struct ch_sink *s);
       "Inserts that failed, or whose outcome was not known, and were sent again.")                \
     X(COUNTER, overflowed, "procfleet_clickhouse_overflowed_total",                               \
       "Batches that found the queue full and are read from the store.")                           \
+    X(COUNTER, given_up, "procfleet_clickhouse_given_up_total",                                   \
+      "Batches whose rows retention dropped before they were sent.")                              \
     X(GAUGE, queue_batches, "procfleet_clickhouse_queue_batches", "Batches that wait in memory.") \
     X(GAUGE, queue_bytes, "procfleet_clickhouse_queue_bytes", "Memory of them.")
 

@@ -105,8 +105,8 @@
     X(T, text, STRING, ZSTD)
 
 /* The ledger: a batch is there when a row with kind = CH_STORED names it, and rows of the other
- * tables count only then. The greatest kind of a key wins. A row is about [seq, seq_last] of the
- * stream, which is one batch but for CH_GIVEN_UP.
+ * tables count only then. The greatest kind of a key wins; CH_GIVEN_UP: its rows were gone before
+ * they were sent, the rest of it is here. seq_last is seq.
  * again: rows of it may have been sent before, so the host's tables are read with FINAL. hash: of
  * its stamps and counts; two of one key that differ come from clones. t0, t1: batch_time_span; a
  * batch without ticks and events: its arrival. clock: bit 0 known, bit 1 bounded. alive: processes

@@ -208,7 +208,7 @@ static const struct opt status_opts[] = {OPT_CONFIG, OPT_SET, OPT_FORMAT};
 static const struct opt_command status_options = {
     .program = PROGRAM,
     .name = "status",
-    .brief = "rows and bytes of each table, and which collectors are alive",
+    .brief = "rows and bytes of each table, and what each collector has sent",
     .opts = status_opts,
     .n_opts = sizeof status_opts / sizeof *status_opts,
     .sets = cmd_conf_sets,
@@ -247,13 +247,14 @@ static enum err status_collectors(struct table *t, const struct ch_in *in)
 
     for (size_t i = 0; i < in->n_rows; i++) {
         struct str name = ch_native_get_str(ch_native_column(in, "name"), i);
-        int64_t seen_ns = (int64_t)ch_native_get(ch_native_column(in, "last_seen"), i);
+        int64_t newest_ns = (int64_t)ch_native_get(ch_native_column(in, "newest"), i);
 
         (void)snprintf(
-            text, sizeof text, "collector %.*s sent %" PRIu64 " %s, seen %" PRId64 " s ago",
-            (int)name.n, name.p, ch_native_get(ch_native_column(in, "batches"), i),
+            text, sizeof text,
+            "collector %.*s sent %" PRIu64 " %s, the newest of %" PRId64 " s ago", (int)name.n,
+            name.p, ch_native_get(ch_native_column(in, "batches"), i),
             plural(ch_native_get(ch_native_column(in, "batches"), i), "batch", "batches"),
-            (int64_t)(clk_sub(now_ns, seen_ns) / CLK_S));
+            (int64_t)(clk_sub(now_ns, newest_ns) / CLK_S));
         table_note(t, str_make(text));
     }
     return ERR_OK;
@@ -299,13 +300,13 @@ static enum err status_print(struct clickhouse *c, const struct opt_args *a, str
     }
     if (!e) {
         buf_reset(&sql);
-        buf_put_str(&sql, "SELECT name, max(");
-        ch_schema_ns(&sql, ch_http_dialect(c->http), "seen");
-        buf_printf(&sql,
-                   ") AS last_seen, any(sent) AS batches FROM collector ANY LEFT JOIN (SELECT "
-                   "collector AS name, uniqExact(host_id, stream, seq) AS sent FROM batch WHERE "
-                   "kind = %d GROUP BY name) USING name GROUP BY name ORDER BY name FORMAT Native",
-                   CH_STORED);
+        buf_put_str(&sql, "SELECT collector AS name, max(");
+        ch_schema_ns(&sql, ch_http_dialect(c->http), "received");
+        buf_printf(
+            &sql,
+            ") AS newest, uniqExact(host_id, stream, seq) AS batches FROM batch WHERE kind = "
+            "%d GROUP BY name ORDER BY name FORMAT Native",
+            CH_STORED);
         e = status_ask(c, t, buf_cstr(&sql), status_collectors, why);
     }
     buf_fini(&sql);

@@ -57,7 +57,8 @@ class ChFleet(Fleet):
     """`ch`: a lab.Lab that is open."""
 
     def feed(self, ch, **settings):
-        conf = {"clickhouse.urls": ch.urls if isinstance(ch, lab.Lab) else ch, "collector.name": "a", "clickhouse.gather": "200ms"}
+        conf = {"clickhouse.urls": ch.urls if isinstance(ch, lab.Lab) else ch, "collector.name": "a", "clickhouse.gather": "200ms",
+                "http.refresh": "1s"}
         conf.update({k.replace("__", "."): v for k, v in settings.items()})
         self.conf = conf
         return self.start_collector(**{k.replace(".", "__"): v for k, v in conf.items()})

@@ -48,7 +48,8 @@ def cells_are_samples(ch):
               server.table("SELECT sum(%s), min(%s), max(%s) FROM sample WHERE %s" % (*[metric] * 3, one)))
     check("a name for people", server.table("SELECT max(working_set_size_max) FROM cell WHERE %s" % one),
           server.table("SELECT max(working_set_size) FROM sample WHERE %s" % one))
-    ensure("a view that counts once", server.number("SELECT count() FROM cell_once") > 0)
+    check("a view that counts once", server.table("SELECT max(working_set_size_max), max(time) > 0 FROM cell_once WHERE %s" % one),
+          server.table("SELECT max(working_set_size), 1 FROM sample_once WHERE %s" % one))
 
 
 def repeated(fleet, ch):

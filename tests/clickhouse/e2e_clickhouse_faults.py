@@ -36,7 +36,8 @@ class Proxy:
 
             def forward(self, body):
                 try:
-                    with urllib.request.urlopen(proxy.to + self.path, body, timeout=30) as reply:
+                    who = {k: v for k, v in self.headers.items() if k == "Authorization"}
+                    with urllib.request.urlopen(urllib.request.Request(proxy.to + self.path, body, who), timeout=30) as reply:
                         return reply.status, reply.read()
                 except urllib.error.HTTPError as e:
                     return e.code, e.read()
@@ -104,7 +105,7 @@ def faults(fleet, ch, proxy):
         agent.stop()
         agent.wait()
         check("after '%s' every tick is there, once" % mode, drained(fleet, ch.server, [agent]), (0, 0))
-        ensure("it was tried again", fleet.metric("procfleet_clickhouse_retries_total") > before)
+        fleet.wait_for("the metrics to count that", lambda: fleet.metric("procfleet_clickhouse_retries_total") > before)
     sound(ch.server)
     ensure("the ledger says which may be there twice", ch.server.number("SELECT sum(again) FROM batch") > 0)
     log = fleet.log("collector.log")

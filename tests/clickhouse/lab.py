@@ -25,8 +25,8 @@ libodbc2 libpococrypto80 libpocodata80 libpocodataodbc80 libpocofoundation80 lib
 libpoconetssl80 libpocoutil80 libpocoxml80 librdkafka1 libboost-filesystem1.74.0 libboost-program-options1.74.0
 libdouble-conversion3 libicu72 libltdl7 libre2-9 libsasl2-2 liblz4-1 libzstd1 zlib1g libpcre2-8-0 libexpat1""".split()
 # What coordinates replicas; it needs a java besides.
-KEEPER = """zookeeper libzookeeper-java libjute-java libslf4j-java liblog4j1.2-java liblogback-java libnetty-java libsnappy-java
-libcommons-cli-java libyetus-java libaudience-annotations-java libmetrics-java""".split()
+KEEPER = """libzookeeper-java libdropwizard-metrics-java libsnappy-java libnetty-java libslf4j-java liblogback-java
+libcommons-cli-java libcommons-io-java libjackson2-core-java libjackson2-databind-java libjackson2-annotations-java""".split()
 
 
 class Missing(Exception):
@@ -38,7 +38,7 @@ def fetch(directory, names):
                           stderr=subprocess.STDOUT, timeout=300, env=dict(os.environ, LC_ALL="C"))
 
 
-def download(names, optional=False):
+def download(names):
     """Packages that are not there yet, unpacked into CACHE/root."""
     debs, root = os.path.join(CACHE, "debs"), os.path.join(CACHE, "root")
     os.makedirs(debs, exist_ok=True)
@@ -56,7 +56,7 @@ def download(names, optional=False):
             done = fetch(debs, [name]) if not found else None
             found = glob.glob(os.path.join(debs, name + "_*.deb"))
             if not found:
-                if optional or b"Unable to locate" in done.stdout and name.startswith("lib"):
+                if b"Unable to locate" in done.stdout and name.startswith("lib"):
                     open(os.path.join(CACHE, "have", name), "w").close()  # another release of Debian has none of that name
                     continue
                 raise Missing("package %s cannot be downloaded" % name)
@@ -85,7 +85,7 @@ def prepare():
 def prepare_keeper():
     if not shutil.which("java"):
         raise Missing("there is no java for ZooKeeper")
-    download(KEEPER, optional=True)
+    download(KEEPER)
 
 
 def free_port():
@@ -173,8 +173,9 @@ class Server(Process):
                     return self
             except OSError:
                 pass
-            if self.process.poll() is not None:
-                break
+            if self.process.poll() is not None:  # it ends at once when it cannot reach ZooKeeper
+                time.sleep(0.5)
+                self.launch([binary(), "--config-file=config.xml"], environment(), self.dir)
             time.sleep(0.1)
         raise Missing("clickhouse-server does not start here: %s" % self.log()[-300:].replace("\n", " "))
 

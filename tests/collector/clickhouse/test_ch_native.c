@@ -77,6 +77,37 @@ static void a_recorded_answer_is_read(void **state)
     ch_native_in_fini(&in);
 }
 
+/* What 26.7 sent for SELECT number AS n, toLowCardinality(…) AS w: words of two keys and "". */
+#define DICTIONARY(last)                                                \
+    "\x02\x03\x01n\x05UInt8\x00\x01\x02\x01w\x16LowCardinality(String)" \
+    "\1\0\0\0\0\0\0\0\0\6\0\0\0\0\0\0\3\0\0\0\0\0\0\0\0\1\x61\2bc\3\0\0\0\0\0\0\0\1\2" last
+
+static void words_of_few_values_are_read(void **state)
+{
+    static const char good[] = DICTIONARY("\0"), bad[] = DICTIONARY("\3");
+    static const char *const words[] = {"a", "bc", ""};
+    struct ch_in in;
+
+    ch_native_in_init(&in, good, sizeof good - 1, 1u << 20);
+    assert_ok(ch_native_next(&in));
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(str_eq(ch_native_get_str(ch_native_column(&in, "w"), i), str_make(words[i])));
+    }
+    assert_err(ch_native_next(&in), ERR_END);
+    ch_native_in_fini(&in);
+    ch_native_in_init(&in, bad, sizeof bad - 1, 1u << 20);
+    assert_err(ch_native_next(&in), ERR_CORRUPT); /* a key that is not there */
+    ch_native_in_fini(&in);
+    for (size_t n = 1; n < sizeof good - 1; n++) {
+        uint8_t *copy = mem_dup(good, n);
+
+        ch_native_in_init(&in, copy, n, 1u << 20);
+        assert_err(ch_native_next(&in), ERR_CORRUPT);
+        ch_native_in_fini(&in);
+        mem_free(copy);
+    }
+}
+
 static void every_shorter_answer_is_corrupt(void **state)
 {
     struct ch_in in;
@@ -312,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recorded_answer_is_read),
+        cmocka_unit_test(words_of_few_values_are_read),
         cmocka_unit_test(every_shorter_answer_is_corrupt),
         cmocka_unit_test(what_is_no_block_is_refused),
         cmocka_unit_test(an_index_of_strings_has_a_limit),

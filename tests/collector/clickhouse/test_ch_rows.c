@@ -221,6 +221,31 @@ static void what_a_run_lacks_is_refused_and_adds_nothing(void **state)
     ch_rows_destroy(r);
 }
 
+static void a_batch_whose_rows_are_gone_is_given_up(void **state)
+{
+    struct ch_rows *r = rows_of(&whole, NULL, 0, false);
+    struct batch no_ticks = whole;
+    const struct ch_rows_batch other = {
+        .rest = &no_ticks, .clock = &clock_known, .received_ns = LAB_NS(20), .host_name = "web-1"};
+    struct block_in b;
+
+    no_ticks.n_ticks = 0; /* it never had any */
+    assert_ok(ch_rows_add(r, &other));
+    assert_int_equal(ch_rows_given_up(r), 1);
+    ch_rows_announce(r, CH_STORED, true);
+    assert_true(block_read(&b, r, CH_BATCH));
+    assert_int_equal(value(&b, "kind", 0), CH_GIVEN_UP);
+    assert_int_equal(value(&b, "kind", 1), CH_STORED);
+    assert_int_equal(value(&b, "again", 0) + value(&b, "again", 1), 2);
+    assert_int_equal(value(&b, "rows", 0), 0);
+    block_close(&b);
+    assert_false(block_read(&b, r, CH_CELL));
+    block_close(&b);
+    ch_rows_reset(r);
+    assert_int_equal(ch_rows_given_up(r), 0);
+    ch_rows_destroy(r);
+}
+
 /* -- the same from wherever a batch is read -- */
 
 #define BATCHES 256
@@ -360,6 +385,7 @@ int main(void)
         cmocka_unit_test(samples_are_every_value),
         cmocka_unit_test(the_ledger_row_says_what_is_in_the_batch),
         cmocka_unit_test(what_a_run_lacks_is_refused_and_adds_nothing),
+        cmocka_unit_test(a_batch_whose_rows_are_gone_is_given_up),
         cmocka_unit_test(sealed_batches_make_the_rows_that_fresh_ones_made),
     };
 
