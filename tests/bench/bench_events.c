@@ -273,8 +273,9 @@ int main(int argc, char **argv)
     if (bench_counts()) {
         struct made gc = made_stream(false, seconds), loud = made_stream(true, 2);
 
-        bench_count("gc_network", (double)GC_NETWORK * seconds, "record", 2000, pass, &gc);
-        bench_count("flood", (double)FLOOD * 2, "event", 1000, pass, &loud);
+        bench_count("gc_network_5000_per_s", (double)GC_NETWORK * seconds, "record", 2000, pass,
+                    &gc);
+        bench_count("flood_100000_per_s", (double)FLOOD * 2, "event", 1000, pass, &loud);
         return bench_end();
     }
     seconds = bench_quick() ? 5 : 200;
