@@ -72,6 +72,7 @@ struct query_env {
     const char *scope;           /* host glob of the asking certificate; NULL or "" = every host */
     int64_t now_ns;              /* UTC */
     const struct deadline *deadline; /* NULL = none */
+    bool no_sums;                    /* for tests: Series adds up every process */
     bool store_failed;               /* what the view holds is all there will be until a restart */
     const struct store_stats *stats; /* for Overview; may be NULL */
     const struct store_room *room;   /* likewise */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/query/query_pieces.h"
 #include "collector/query/query_scan.h"
 #include "collector/query/query_table.h"
 #include "collector/query/query_where.h"
@@ -54,6 +55,7 @@ struct chain {
     struct point *newest; /* of this slice */
     struct mark *bases;   /* before the slice; one per metric */
     uint32_t tag;         /* for the use of who is called for each step */
+    bool counted;         /* sums had it */
 };
 
 struct history {
@@ -66,6 +68,8 @@ struct history {
     bool cells, folded;
     const struct query_history_steps *steps; /* NULL: rows are made */
     int64_t since_ns, until_ns;              /* of the slice */
+    int64_t end_ns;                          /* of all slices of the piece */
+    bool behind, unsure; /* sums came before; what they say may not fit what comes after */
     size_t n_points, cap_points;
     struct point **points;
     size_t n_chains, cap_chains;
@@ -316,6 +320,13 @@ static void cells_add(struct history *h, struct mark *to, struct query_spread *s
     }
 }
 
+/* Whether the row has another name or user for the process than was told before. */
+static bool history_renames(const struct query_inst *inst, const struct store_cell_row *row)
+{
+    return row->name.n && !row->instances && inst->info &&
+           (!str_eq(inst->info->name, row->name) || !str_eq(inst->info->user, row->user));
+}
+
 static enum err cells_take(void *ctx, const struct store_cell_row *row)
 {
     struct history *h = ctx;
@@ -325,6 +336,7 @@ static enum err cells_take(void *ctx, const struct store_cell_row *row)
     enum err e = query_table_row(&h->table, row, &inst);
 
     if (!e && h->table.told) {
+        h->unsure |= !row->before && history_renames(inst, row);
         e = query_table_name(&h->table, inst, row);
     }
     if (!e) {
@@ -577,8 +589,11 @@ static enum err slice_steps(struct history *h)
         step.tag = &p->chain->tag;
         step.slot_ns = p->slot_ns;
         step.spreads = p->spreads;
+        step.counted = p->chain->counted;
         step.grew = 0;
         for (unsigned i = 0; i < h->table.n_metrics; i++) {
+            h->unsure |= h->behind && !step.inst->instances && !p->fresh &&
+                         p->marks[i].when_ns != QUERY_NEVER && !point_previous(p, i);
             step.grew |= (uint64_t)step_growth(h, p, i, &growth[i]) << i;
         }
         e = h->steps->each(h->steps->ctx, &step);
@@ -632,7 +647,7 @@ static metric_mask history_columns(const struct history *h)
 static enum err bases_find(struct history *h)
 {
     struct store_cells ask = {.since_ns = h->since_ns,
-                              .until_ns = clk_add(h->since_ns, 1),
+                              .until_ns = h->since_ns,
                               .metrics = history_columns(h),
                               .has_pid = h->q->ask->has_pid,
                               .pid = h->q->ask->pid};
@@ -716,7 +731,7 @@ static int64_t slice_until(const struct history *h, int64_t length_ns)
 
     until = history_slot(h, until) > h->since_ns ? history_slot(h, until)
                                                  : clk_add(h->since_ns, h->step_ns);
-    return until < h->s->until_ns ? until : h->s->until_ns;
+    return until < h->end_ns ? until : h->end_ns;
 }
 
 /* With so many points slices do not grow any more. */
@@ -734,7 +749,7 @@ static enum err history_slices(struct history *h, struct query_cursor *last)
     int64_t length = slice_first(h), least = h->step_ns > SLICE_MIN_NS ? h->step_ns : SLICE_MIN_NS;
     enum err e = ERR_OK;
 
-    while (!e && h->since_ns < h->s->until_ns && !h->q->out->more) {
+    while (!e && h->since_ns < h->end_ns && !h->q->out->more) {
         size_t rows = h->q->out->data.n_rows;
 
         h->until_ns = slice_until(h, length);
@@ -758,12 +773,8 @@ static enum err history_slices(struct history *h, struct query_cursor *last)
     return e;
 }
 
-static enum err history_host(struct history *h, struct query_span *s)
+static void history_host_begin(struct history *h, struct query_span *s, struct query_cursor *last)
 {
-    struct query *q = h->q;
-    struct query_cursor last = {0};
-    enum err e;
-
     arena_reset(&h->memory);
     arena_reset(&h->chains);
     h->s = s;
@@ -771,14 +782,127 @@ static enum err history_host(struct history *h, struct query_span *s)
     h->all = NULL;
     h->n_points = h->cap_points = h->n_chains = h->cap_chains = 0;
     h->since_ns = s->since_ns;
-    query_key_host(&last, s);
+    h->end_ns = s->until_ns;
+    h->behind = h->unsure = false;
+    query_key_host(last, s);
     query_table_start(&h->table, s, s->since_ns);
+}
+
+static enum err history_host(struct history *h, struct query_span *s)
+{
+    struct query *q = h->q;
+    struct query_cursor last = {0};
+    enum err e;
+
+    history_host_begin(h, s, &last);
     if (query_is_cursor_host(q, s) && q->cursor.c) {
         last = q->cursor;
         h->since_ns = q->cursor.when_ns > h->since_ns ? q->cursor.when_ns : h->since_ns;
     }
     e = bases_find(h);
     return e ? e : history_slices(h, &last);
+}
+
+/* -- sums of groups, where they hold (query_pieces.h) -- */
+
+static enum err pieces_give(struct history *h, struct query_pieces *p, int64_t until_ns)
+{
+    struct query_step_sums step = {.span = h->s};
+    enum err e = query_scan_is_late(h->q) ? ERR_TIMEOUT : ERR_OK;
+
+    for (; !e && p->at < p->n && p->list[p->at].t1_ns < until_ns; p->at++) {
+        step.slot_ns = history_slot(h, p->list[p->at].t0_ns);
+        step.sums = &p->list[p->at].sums;
+        h->q->used.windows[STORE_SUMMARY]++;
+        e = h->steps->sums(h->steps->ctx, &step);
+    }
+    h->behind = true;
+    return e;
+}
+
+static enum err counted_take(void *ctx, const struct store_cell_row *row)
+{
+    struct history *h = ctx;
+    enum err e = bases_take(ctx, row);
+    struct query_inst *inst = e || !row->before || row->instances
+                                  ? NULL
+                                  : query_table_find(&h->table, row->boot, row->id);
+
+    if (inst && inst->order) {
+        h->all[inst->order - 1]->counted = true;
+    }
+    return e;
+}
+
+/* Behind sums the bases are in their last window, or nobody knows. */
+static enum err pieces_bases(struct history *h, const struct query_pieces *p, int64_t at_ns)
+{
+    struct store_cells ask = {.since_ns = at_ns,
+                              .until_ns = at_ns,
+                              .before_ns = clk_sub(at_ns, p->list[p->at - 1].t0_ns),
+                              .metrics = history_columns(h),
+                              .names = h->table.infos};
+
+    for (size_t k = 0; k < h->n_chains; k++) {
+        h->all[k]->counted = false;
+        for (unsigned i = 0; i < h->table.n_metrics; i++) {
+            h->all[k]->bases[i].when_ns = QUERY_NEVER;
+        }
+    }
+    return query_scan_cells(h->q, h->s, &ask, counted_take, h, NULL);
+}
+
+/* By turns every process, up to where sums hold again, and sums. The first step is read process by
+ * process: what lies before the window counts there. */
+static enum err pieces_read(struct history *h, struct query_pieces *p)
+{
+    int64_t at_ns = h->s->since_ns, end_ns = clk_add(at_ns, h->step_ns);
+    struct query_cursor unused = {0};
+    enum err e = bases_find(h);
+
+    while (!e && at_ns < h->s->until_ns && !h->unsure) {
+        while (end_ns < h->s->until_ns && query_pieces_sums(p, end_ns) == end_ns) {
+            end_ns = clk_add(end_ns, h->step_ns);
+        }
+        h->since_ns = at_ns;
+        h->end_ns = end_ns < h->s->until_ns ? end_ns : h->s->until_ns;
+        e = history_slices(h, &unused);
+        at_ns = h->end_ns;
+        if (e || at_ns >= h->s->until_ns) {
+            break;
+        }
+        end_ns = query_pieces_sums(p, at_ns);
+        e = pieces_give(h, p, end_ns);
+        at_ns = end_ns;
+        e = e || at_ns >= h->s->until_ns ? e : pieces_bases(h, p, at_ns);
+    }
+    return e;
+}
+
+/* Sums where they hold and, when what comes behind them does not fit, all anew without. */
+static enum err history_host_sums(struct history *h, struct query_span *s)
+{
+    const struct store_used used = h->q->used;
+    struct query_cursor unused = {0};
+    struct arena memory;
+    struct query_pieces p = {
+        .since_ns = s->since_ns, .until_ns = s->until_ns, .step_ns = h->step_ns};
+    enum err e;
+
+    arena_init(&memory, QUERY_MEMORY_MAX / 4);
+    history_host_begin(h, s, &unused);
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        p.columns[p.n_columns++] = query_table_column(&h->table, i);
+    }
+    e = query_pieces_list(&p, h->q->env->view, s->host, &memory);
+    e = e ? e : pieces_read(h, &p);
+    arena_fini(&memory);
+    if (e == ERR_FULL || (!e && h->unsure)) {
+        h->steps->undo(h->steps->ctx);
+        h->q->used = used;
+        e = history_host(h, s);
+    }
+    return e;
 }
 
 static void history_open(struct history *h)
@@ -830,7 +954,7 @@ enum err query_history_steps(struct query *q, const struct query_history_steps *
     h.table.infos = !steps->nameless || steps->told;
     h.table.told = steps->told;
     for (size_t i = 0; !e && i < q->n_spans; i++) {
-        e = history_host(&h, &q->spans[i]);
+        e = steps->sums ? history_host_sums(&h, &q->spans[i]) : history_host(&h, &q->spans[i]);
         if (!e) {
             e = steps->host_done(steps->ctx, &q->spans[i]);
         }

@@ -31,7 +31,8 @@
 #include "collector/query/query_top.h"
 #include "common/wire/wire_series.h"
 
-#define SERIES_LIMIT 10u
+#define SERIES_LIMIT   10u
+#define SERIES_SUMS_NS (300 * CLK_S) /* below it no window of the store lies inside a step */
 
 static const uint8_t series_metrics[] = {M_CPU_PERCENT};
 
@@ -51,6 +52,7 @@ struct series {
     size_t n_touched;
     uint64_t *ticks; /* of the host in each bucket */
     struct query_top_members members;
+    uint32_t *counts_before; /* of the host that is read */
     uint32_t *counts; /* processes of each group, NULL: the ranks have them; UINT32_MAX: the same */
 };
 
@@ -119,7 +121,7 @@ static size_t series_group(const struct series *x, const struct query_step *step
             i++;
         }
     }
-    if (x->counts && i < a->n_rows) {
+    if (x->counts && i < a->n_rows && !step->counted) {
         x->counts[i] = !step->boot || x->counts[i] == UINT32_MAX ? UINT32_MAX : x->counts[i] + 1;
     }
     *step->tag = (uint32_t)i + 1;
@@ -132,6 +134,15 @@ static void series_envelope(struct wire_series_column *c, uint32_t b, const stru
 
     c->min[b] = first || s->min < c->min[b] ? s->min : c->min[b];
     c->max[b] = first || s->max > c->max[b] ? s->max : c->max[b];
+}
+
+static void series_add(struct series *x, size_t at, uint64_t count, int64_t sum)
+{
+    if (!x->parts[at].count) {
+        x->touched[x->n_touched++] = (uint32_t)at;
+    }
+    x->parts[at].count += count;
+    x->parts[at].sum = cell_sum(x->parts[at].sum, sum);
 }
 
 static enum err series_step_add(void *ctx, const struct query_step *step)
@@ -159,16 +170,108 @@ static enum err series_step_add(void *ctx, const struct query_step *step)
         if (gauge ? !s->count : !grew) {
             continue;
         }
-        if (!x->parts[at].count) {
-            x->touched[x->n_touched++] = (uint32_t)at;
-        }
-        x->parts[at].count += gauge ? s->count : 1;
-        x->parts[at].sum = cell_sum(x->parts[at].sum, gauge ? s->sum : step->growth[i]);
+        series_add(x, at, gauge ? s->count : 1, gauge ? s->sum : step->growth[i]);
         if (gauge && x->columns[group * n_metrics + i].min) {
             series_envelope(&x->columns[group * n_metrics + i], b, s);
         }
     }
     return ERR_OK;
+}
+
+/* -- sums of groups, where the store has them -- */
+
+/* The row of the group; the one behind the rows: none. */
+static size_t series_row(const struct series *x, const struct query_span *s,
+                         const struct group_sums_group *g)
+{
+    const struct wire_answer *a = &x->q->out->data;
+    size_t i = 0;
+
+    for (; i < a->n_rows; i++) {
+        const struct wire_row *row = &a->rows[i];
+
+        switch (x->q->ask->group_by) {
+        case WIRE_GROUP_IMAGE:
+            if (str_eq(row->info.name, g->name)) {
+                return i;
+            }
+            break;
+        case WIRE_GROUP_USER:
+            if (str_eq(row->info.user, g->user)) {
+                return i;
+            }
+            break;
+        case WIRE_GROUP_HOST:
+            if (row->host == s->answer) {
+                return i;
+            }
+            break;
+        default:
+            return i;
+        }
+    }
+    return i;
+}
+
+static unsigned series_column(uint8_t metric)
+{
+    return metric == M_CPU_PERCENT ? M_CPU_TIME : metric;
+}
+
+static enum err series_sums_add(void *ctx, const struct query_step_sums *step)
+{
+    struct series *x = ctx;
+    const struct wire_answer *a = &x->q->out->data;
+    const struct group_sums *g = step->sums;
+    uint32_t b = (uint32_t)((step->slot_ns - x->out->t0_ns) / x->out->step_ns);
+
+    assert(step->slot_ns >= x->out->t0_ns && b < x->out->n_buckets);
+    x->ticks[b] += g->ticks[series_column(a->metrics[0])];
+    for (size_t k = 0; k < g->n; k++) {
+        size_t row = series_row(x, step->span, &g->groups[k]);
+
+        for (unsigned i = 0; i < a->n_metrics; i++) {
+            const struct group_sums_part *p = &g->parts[series_column(a->metrics[i])][k];
+
+            if (p->count) {
+                series_add(x, series_at(x, row, i, b), p->count, p->sum);
+            }
+            if (i == 0 && x->counts && row < a->n_rows && x->counts[row] != UINT32_MAX) {
+                x->counts[row] += (uint32_t)p->n_new;
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+static void series_host_forget(struct series *x)
+{
+    for (size_t k = 0; k < x->n_touched; k++) {
+        x->parts[x->touched[k]] = (struct series_part){0};
+    }
+    x->n_touched = 0;
+    memset(x->ticks, 0, x->out->n_buckets * sizeof *x->ticks);
+}
+
+static void series_undo(void *ctx)
+{
+    struct series *x = ctx;
+
+    series_host_forget(x);
+    if (x->counts) {
+        memcpy(x->counts, x->counts_before, x->q->out->data.n_rows * sizeof *x->counts);
+    }
+}
+
+/* Whether sums of all processes of an image and user are what is asked for, window by window. */
+static bool series_takes_sums(const struct series *x)
+{
+    const struct wire_query *ask = x->q->ask;
+
+    return (ask->group_by == WIRE_GROUP_IMAGE || ask->group_by == WIRE_GROUP_USER ||
+            ask->group_by == WIRE_GROUP_HOST || ask->group_by == WIRE_GROUP_FLEET) &&
+           ask->name.n == 0 && !ask->has_pid && !ask->idle && !x->q->where && !x->q->family &&
+           !x->q->env->no_sums && x->out->step_ns >= SERIES_SUMS_NS;
 }
 
 /* -- hosts -- */
@@ -219,11 +322,12 @@ static enum err series_host_done(void *ctx, const struct query_span *s)
 
         c->avg[b] = cell_sum(c->avg[b], series_part_value(x, s, ledger.period_ns, at));
         c->have[b / 8] |= (uint8_t)(1u << b % 8);
-        x->parts[at] = (struct series_part){0};
     }
-    x->n_touched = 0;
     query_buckets_cover(&x->axis, s, &ledger, &quiet, x->ticks, NULL);
-    memset(x->ticks, 0, x->out->n_buckets * sizeof *x->ticks);
+    series_host_forget(x);
+    if (x->counts) {
+        memcpy(x->counts_before, x->counts, x->q->out->data.n_rows * sizeof *x->counts);
+    }
     return ERR_OK;
 }
 
@@ -250,7 +354,8 @@ static enum err series_room(struct series *x)
     x->touched = arena_array(a, columns * n, sizeof *x->touched);
     if (x->members.rows) {
         x->counts = arena_array(a, q->out->data.n_rows + 1, sizeof *x->counts);
-        if (!x->counts) {
+        x->counts_before = arena_array(a, q->out->data.n_rows + 1, sizeof *x->counts);
+        if (!x->counts || !x->counts_before) {
             return ERR_FULL;
         }
     }
@@ -335,7 +440,7 @@ enum err query_series(struct query *q)
     struct wire_query ask = *q->ask;
     struct series x = {.q = q};
     struct query_history_steps steps = {
-        .each = series_step_add, .host_done = series_host_done, .ctx = &x};
+        .each = series_step_add, .undo = series_undo, .host_done = series_host_done, .ctx = &x};
     const struct wire_query *given = q->ask;
     bool by_name = ask.group_by == WIRE_GROUP_IMAGE || ask.group_by == WIRE_GROUP_USER;
     struct store_used used;
@@ -381,6 +486,7 @@ enum err query_series(struct query *q)
     }
     if (!e) {
         steps.step_ns = x.out->step_ns ? x.out->step_ns : CLK_S;
+        steps.sums = series_takes_sums(&x) ? series_sums_add : NULL;
         e = query_history_steps(q, &steps);
     }
     if (!e) {

@@ -264,6 +264,47 @@ static void fill(const char *what, unsigned hosts, unsigned processes)
     filled_free(&f);
 }
 
+struct counting {
+    const struct filled *f;
+    enum query_kind kind;
+    struct wire_query q;
+};
+
+static void count_pass(void *arg)
+{
+    const struct counting *c = arg;
+
+    (void)ask_once(c->f, c->kind, c->q);
+}
+
+/* Instructions, of small stores. */
+static void count(unsigned processes)
+{
+    struct fill_conf conf = hour_conf(30);
+    struct counting c = {.kind = QUERY_SERIES};
+    struct filled f;
+
+    c.f = &f;
+    filled_make(&f, &conf, HOUR_NS / 2);
+    c.q = series_of(&f, 500);
+    bench_count("series_5s", 360, "step", 0, count_pass, &c);
+    filled_free(&f);
+    conf = (struct fill_conf){.hosts = 1,
+                              .host = {.processes = processes, .metrics = 8, .tick_ns = 10 * CLK_S},
+                              .ticks = 30};
+    filled_make(&f, &conf, 3 * HOUR_NS);
+    c.q = series_of(&f, 50);
+    bench_count("series_day", 36, "window of a host", 0, count_pass, &c);
+    filled_free(&f);
+    conf = lives_conf(30);
+    filled_make(&f, &conf, 2 * WINDOW);
+    c.kind = QUERY_LIFETIMES;
+    c.q = of_window(&f);
+    c.q.buckets = 1000;
+    bench_count("lifetimes", (double)ask_once(&f, c.kind, c.q).lives, "process", 0, count_pass, &c);
+    filled_free(&f);
+}
+
 static const struct opt opts[] = {
     {"hosts", 0, "N", "hosts of the fleet (4000)", 0},
     {"processes", 0, "N", "of a host, in all but the fleet (150)", 0},
@@ -274,6 +315,7 @@ static const struct opt opts[] = {
     {"rounds", 0, "N", "of each question, of which the median is told (5)", 0},
     {"json", 0, NULL, "one line a figure", 0},
     {"quick", 0, NULL, "a small run, for trying it out", 0},
+    {"count", 0, NULL, "instructions, for scripts/bench", 0},
 };
 
 static const struct opt_command command = {
@@ -296,7 +338,7 @@ int main(int argc, char **argv)
     unsigned hosts = (unsigned)bench_number(args, "hosts", 1, 10000, 4000);
     unsigned processes = (unsigned)bench_number(args, "processes", 1, 4096, 150);
     unsigned hours = (unsigned)bench_number(args, "hours", 1, 48, 24);
-    char *words[] = {argv[0], "--json", "--quick", NULL};
+    char *words[] = {argv[0], "--json", "--quick", "--count", NULL};
     int n = 1;
 
     rounds = (unsigned)bench_number(args, "rounds", 1, ROUNDS_MAX, 5);
@@ -306,6 +348,9 @@ int main(int argc, char **argv)
     if (opt_flag(args, "quick")) {
         words[n++] = "--quick";
     }
+    if (opt_flag(args, "count")) {
+        words[n++] = "--count";
+    }
     fill_dir = opt_value(args, "fill");
     if (fill_dir) {
         fill(opt_value(args, "only") ? opt_value(args, "only") : "fleet", hosts, processes);
@@ -313,6 +358,11 @@ int main(int argc, char **argv)
         return 0;
     }
     bench_begin(n, words, "bench_console", "CPU of the questions that the console asks");
+    if (bench_counts()) {
+        count(processes);
+        opt_free(args);
+        return 0;
+    }
     if (is_asked(args, "hour")) {
         hour(processes);
     }

@@ -213,7 +213,8 @@ static void join_infos(struct joined *j, const struct compact_run *r)
 static uint64_t join_rank(const struct seg_key *k)
 {
     uint64_t value = (uint64_t)k->part << 8 | k->metric;
-    bool summary = k->part == SEG_PART_SUMS || k->part == SEG_PART_SUM;
+    bool summary =
+        k->part == SEG_PART_SUMS || k->part == SEG_PART_SUM || k->part == SEG_PART_GROUPS;
     uint64_t in_window = summary ? value << 32 | k->host : (uint64_t)k->host << 16 | value;
 
     return (uint64_t)k->window << 56 | (uint64_t)summary << 55 | in_window;

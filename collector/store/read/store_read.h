@@ -99,6 +99,20 @@ store_cells_scan(const struct store_view *v, size_t host, const struct store_cel
     return store_view_ops(v)->cells_scan(v, host, ask, each, ctx, ticks);
 }
 
+/* The host's windows that meet [since, until), by their oldest stamps, and which of them have sums
+ * by image and user that say what store_cells_scan says of every process; *n 0: there are none. In
+ * `memory`, or valid as long as the view. Errors: ERR_NOMEM, ERR_FULL */
+NODISCARD static inline enum err store_groups_list(const struct store_view *v, size_t host,
+                                                   int64_t since_ns, int64_t until_ns,
+                                                   metric_mask metrics, struct arena *memory,
+                                                   struct store_groups **list, size_t *n)
+{
+    *n = 0;
+    return store_view_ops(v)->groups
+               ? store_view_ops(v)->groups(v, host, since_ns, until_ns, metrics, memory, list, n)
+               : ERR_OK;
+}
+
 /* The first stretch of [since, until) in which tiers hold what the host's rows do not, since
  * retention dropped them; store_cells_scan gives it. By what is held of this host.
  * since_ns = until_ns: there is none. Errors: ERR_NOMEM, ERR_FULL */

@@ -94,6 +94,7 @@ static const struct view_ops local = {
     .blocks_scan = store_blocks_local,
     .cells_scan = store_cells_local,
     .cells_gone = store_cells_local_gone,
+    .groups = store_groups_local,
     .accounts_scan = store_accounts_local,
     .info_each = store_info_local_each,
     .info_range = store_info_local_range,

@@ -45,6 +45,9 @@ NODISCARD enum err store_cells_local(const struct store_view *v, size_t host,
                                      void *ctx, struct store_ticks *ticks);
 NODISCARD enum err store_cells_local_gone(const struct store_view *v, size_t host, int64_t since_ns,
                                           int64_t until_ns, struct store_gone *out);
+NODISCARD enum err store_groups_local(const struct store_view *v, size_t host, int64_t since_ns,
+                                      int64_t until_ns, metric_mask metrics, struct arena *memory,
+                                      struct store_groups **list, size_t *n);
 NODISCARD enum err
 store_accounts_local(const struct store_view *v, size_t host, const struct store_range *range,
                      enum err (*each_account)(void *ctx, const struct loss_sum *a),

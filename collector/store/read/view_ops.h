@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_READ_VIEW_OPS_H
 
 #include "collector/store/meta/loss_sum.h"
-#include "collector/store/rollup/cell.h"
+#include "collector/store/rollup/group_sums.h"
 #include "collector/store/store_conf.h"
 #include "collector/store/store_used.h"
 
@@ -95,6 +95,13 @@ struct store_ticks {
     int64_t from_mono_ns, last_mono_ns;
 };
 
+/* A window of the host; the last one may be all that is not sealed. */
+struct store_groups {
+    int64_t t0_ns, t1_ns;   /* first and last tick, or oldest and newest stamp */
+    bool holds;             /* what its processes did is in `sums`, all of it */
+    struct group_sums sums; /* texts valid as long as view and memory */
+};
+
 /* A stretch of [since, until); since_ns = until_ns: there is none. */
 struct store_gone {
     int64_t since_ns, until_ns;
@@ -122,6 +129,10 @@ struct view_ops {
                            struct store_ticks *ticks);
     enum err (*cells_gone)(const struct store_view *v, size_t host, int64_t since_ns,
                            int64_t until_ns, struct store_gone *out);
+    /* may be NULL: there are no sums */
+    enum err (*groups)(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                       metric_mask metrics, struct arena *memory, struct store_groups **list,
+                       size_t *n);
     enum err (*accounts_scan)(const struct store_view *v, size_t host,
                               const struct store_range *range,
                               enum err (*each_account)(void *ctx, const struct loss_sum *a),

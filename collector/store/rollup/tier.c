@@ -175,6 +175,11 @@ static enum err put_later(void *ctx, struct seg_key key, const void *p, size_t n
     return l->bytes.bad;
 }
 
+enum err tier_later_put(struct tier_later *l, struct seg_key key, const void *p, size_t n)
+{
+    return put_later(l, key, p, n);
+}
+
 enum err tier_later_add(struct tier_later *l, struct packer *p, uint32_t host, uint8_t window,
                         const struct tier *t)
 {

@@ -54,6 +54,9 @@ NODISCARD enum err tier_later_create(struct tier_later **out);
 void tier_later_destroy(struct tier_later *l); /* NULL is allowed */
 NODISCARD enum err tier_later_add(struct tier_later *l, struct packer *p, uint32_t host,
                                   uint8_t window, const struct tier *t);
+/* One more value of the segment, which is copied. */
+NODISCARD enum err tier_later_put(struct tier_later *l, struct seg_key key, const void *p,
+                                  size_t n);
 NODISCARD enum err tier_later_write(struct tier_later *l, struct seg_writer *w); /* and empties */
 
 /* Back, with the metrics in `metrics`; without `names` rows have no texts, which is quicker.

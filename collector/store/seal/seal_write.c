@@ -7,6 +7,7 @@
 
 #include "collector/store/meta/meta.h"
 #include "collector/store/meta/prov_value.h"
+#include "collector/store/rollup/group_sums.h"
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/raw.h"
@@ -245,6 +246,72 @@ static enum err write_tier(struct seal_writer *w, uint8_t kind, const struct gro
              : tier_write(w->files[kind].w, w->packer, host, g->window, t, &w->files[kind].values);
 }
 
+/* The host's summary of the window before, as it was sealed, and its stamps. Errors: ERR_NOTFOUND
+ * (there is none, or late data beside it), and those of reading */
+static enum err read_before(struct seal_writer *w, const struct group *g,
+                            struct manifest_list *segments, struct tier *out, struct seg_span *span)
+{
+    const int64_t before_ns = w->job->windows_ns[g->window] - WINDOW_NS;
+    struct tier_ask ask = {.metrics = GROUP_SUMS_METRICS, .names = true};
+    const struct seg *found = NULL;
+    enum err e = ERR_OK;
+
+    for (size_t i = manifest_lower(segments, SEG_RAW, before_ns - TIER_1H_NS);
+         !e && i < manifest_segments(segments); i++) {
+        const struct seg_info *info = manifest_segment(segments, i);
+        const struct seg *s;
+        size_t host;
+
+        if (info->kind != SEG_RAW || info->window_ns > before_ns) {
+            break;
+        }
+        if (info->window_ns + info->span_ns <= before_ns) {
+            continue;
+        }
+        e = manifest_seg(segments, i, &s);
+        host = e ? 0 : seg_find_host(s, &g->host->id);
+        for (unsigned k = 0; !e && host < seg_hosts(s) && k < info->n_windows; k++) {
+            const struct seg_span *at = &seg_host(s, host)->at[k];
+
+            if (seg_window(s, k) == before_ns && at->t1_ns >= at->t0_ns) {
+                e = found ? ERR_NOTFOUND : ERR_OK;
+                found = s;
+                ask.host = (uint32_t)host;
+                ask.window = (uint8_t)k;
+                *span = *at;
+            }
+        }
+    }
+    e = e ? e : found ? ERR_OK : ERR_NOTFOUND;
+    return e ? e : tier_read(out, found, w->packer, &w->memory, &ask);
+}
+
+/* Sums by image and user, where they can be had: nothing hangs on them. */
+static enum err write_sums(struct seal_writer *w, const struct group *g, uint32_t raw_host,
+                           const struct tier *now)
+{
+    const struct seg_key key = {SEG_PART_GROUPS, 0, g->window, raw_host};
+    struct manifest_list *segments = w->job->patch ? NULL : manifest_view(w->conf.manifest);
+    struct group_sums sums;
+    struct tier before;
+    struct seg_span span;
+    struct buf b;
+    enum err e = segments ? read_before(w, g, segments, &before, &span) : ERR_NOTFOUND;
+
+    if (!e) {
+        e = group_sums_make(&sums, &w->memory, now, &before, (int64_t[]){span.t0_ns, span.t1_ns});
+    }
+    manifest_list_release(segments);
+    if (e) {
+        return ERR_OK;
+    }
+    buf_init(&b, SEG_VALUE_MAX);
+    group_sums_put(&b, &sums);
+    e = b.bad ? b.bad : tier_later_put(w->later, key, b.p, b.n);
+    buf_fini(&b);
+    return e;
+}
+
 /* The finest tier is added up from the rows, the others from it. */
 static enum err write_tiers(struct seal_writer *w, const struct group *g,
                             const struct host_window *hw, uint32_t raw_host)
@@ -265,7 +332,8 @@ static enum err write_tiers(struct seal_writer *w, const struct group *g,
     if (!e) {
         e = tier_join(&sums, &w->memory, &fine, 1, TIER_WINDOW_NS, false);
     }
-    return e ? e : tier_later_add(w->later, w->packer, raw_host, g->window, &sums);
+    e = e ? e : tier_later_add(w->later, w->packer, raw_host, g->window, &sums);
+    return e ? e : write_sums(w, g, raw_host, &sums);
 }
 
 static enum err write_rows(struct seal_writer *w, const struct group *g,

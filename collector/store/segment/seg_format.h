@@ -43,6 +43,7 @@ enum seg_part {
     SEG_PART_REST = 5,
     SEG_PART_ACCOUNT = 6, /* sums of its ledgers */
     SEG_PART_PROVIDER = 7,
+    SEG_PART_GROUPS = 8, /* of raw: sums of images and users (group_sums.h) */
 };
 
 /* In the order of the directory: values of one (part, metric, window) lie side by side for all
