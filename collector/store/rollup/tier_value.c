@@ -183,7 +183,7 @@ static enum err get_parts(struct cur *c, struct tier *t, struct arena *memory)
         return ERR_FULL;
     }
     most = most < 4096 ? most : 4096; /* grown below */
-    buckets = arena_array(memory, most, sizeof *buckets);
+    buckets = arena_array_unset(memory, most, sizeof *buckets);
     for (size_t p = 0; p < n_parts; p++) {
         const uint8_t *boot = cur_bytes(c, sizeof parts->boot.b);
         uint64_t n = cur_varint(c);
@@ -196,7 +196,7 @@ static enum err get_parts(struct cur *c, struct tier *t, struct arena *memory)
             struct tier_bucket *more;
 
             most = (t->n_buckets + (size_t)n) * 2;
-            more = arena_array(memory, most, sizeof *more);
+            more = arena_array_unset(memory, most, sizeof *more);
             if (!more) {
                 return ERR_FULL;
             }
@@ -369,11 +369,12 @@ enum err tier_value_get_rows(struct tier *out, struct tier_row **rows, struct ar
     if (c.bad || n_rows > cur_left(&c) / ROW_LEAST) {
         return ERR_CORRUPT;
     }
-    list = arena_array(memory, (size_t)n_rows, sizeof *list);
+    list = arena_array_unset(memory, (size_t)n_rows, sizeof *list);
     if (!list) {
         return ERR_FULL;
     }
     for (size_t r = 0; r < n_rows; r++) {
+        list[r] = none;
         if (!get_row(&c, &t, &list[r], r ? &list[r - 1] : &none, flags & TABLE_WIDE)) {
             return ERR_CORRUPT;
         }
@@ -876,6 +877,7 @@ static void get_counters(struct reading *r, const struct tier *t, const struct t
     int64_t at = (int64_t)(column_unzigzag(column_number(r, SEC_BASE)) * r->scale);
 
     for (uint32_t i = 0; i < row->n_buckets; i++, c++) {
+        c->sum = c->min = c->max = 0;
         tier_shape(c, t, row, i, true);
         c->first = c->last = at;
         if (get_bit(r)) {
@@ -892,6 +894,7 @@ static void get_gauges(struct reading *r, const struct tier *t, const struct tie
     int64_t at = (int64_t)column_unzigzag(column_number(r, SEC_BASE));
 
     for (uint32_t i = 0; i < row->n_buckets; i++, c++) {
+        c->first = 0;
         tier_shape(c, t, row, i, false);
         if (get_bit(r)) {
             get_gauge(r, c, i, at);
@@ -908,7 +911,7 @@ static void get_gauges(struct reading *r, const struct tier *t, const struct tie
 
 static void get_folded(struct reading *r, const struct tier_row *row, struct cell *c)
 {
-    c->count = column_number(r, SEC_FOLDED);
+    *c = (struct cell){.count = column_number(r, SEC_FOLDED)};
     if (!c->count) {
         return;
     }
@@ -959,7 +962,7 @@ enum err tier_value_get_column(struct tier *t, struct arena *memory, unsigned me
         n_cells / 8 > cur_left(&r.sec[SEC_MAP]) + cur_left(&r.sec[SEC_FOLDED])) {
         return ERR_CORRUPT;
     }
-    c = cells = arena_array(memory, n_cells, sizeof *cells);
+    c = cells = arena_array_unset(memory, n_cells, sizeof *cells);
     if (!cells) {
         return ERR_FULL;
     }
