@@ -365,28 +365,6 @@ static bool row_is_wanted(const struct store_cells_scan *s, const struct tier_ro
     return (r->mask & s->ask->metrics) && (!s->ask->has_pid || r->id.pid == s->ask->pid);
 }
 
-/* Whether of each part of a summary the ticks are before the range, in one step of it or behind.
- * s->asked: some are in it. */
-static bool ticks_are_uncut(struct store_cells_scan *s, const struct tier *t)
-{
-    const struct store_cells *ask = s->ask;
-
-    s->asked = false;
-    for (size_t i = 0; i < t->n_buckets; i++) {
-        int64_t first = t->buckets[i].first_wall_ns, last = t->buckets[i].last_wall_ns;
-        bool meets = last >= ask->since_ns && first < ask->until_ns;
-        bool step = !ask->step_ns ||
-                    store_cells_floor(first, ask->step_ns) == store_cells_floor(last, ask->step_ns);
-
-        s->asked |= meets;
-        if (meets && (first < ask->since_ns || last >= ask->until_ns || !step)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* ERR_RANGE: the summary is cut. */
 static enum err store_cells_tier(struct store_cells_scan *s, const struct store_window *w,
                                  int64_t bucket_ns)
 {
@@ -400,8 +378,8 @@ static enum err store_cells_tier(struct store_cells_scan *s, const struct store_
     if (e == ERR_NOTFOUND) {
         return ERR_OK;
     }
-    if (!e && bucket_ns == TIER_WINDOW_NS) {
-        e = ticks_are_uncut(s, &t) ? ERR_OK : ERR_RANGE;
+    if (!e && bucket_ns == TIER_WINDOW_NS) { /* ERR_RANGE: it is cut */
+        e = store_ticks_uncut(&t, s->ask, &s->asked) ? ERR_OK : ERR_RANGE;
     }
     e = e ? e : buckets_add(s, &t);
     if (e) {
@@ -534,7 +512,6 @@ static bool in_hour(const struct choice *c)
 
 static bool is_cut_at(const struct store_cells_scan *s, const struct choice *c, int64_t bucket_ns);
 static bool is_uncut(const struct store_cells_scan *s, const struct choice *c);
-static bool is_whole(const struct store_cells_scan *s, const struct choice *c);
 static bool is_exact(const struct store_cells_scan *s, const struct choice *c, unsigned form);
 static bool lacks_finer(const struct store_cells_scan *s, const struct choice *c);
 
@@ -609,7 +586,8 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
 static bool tiers_help(const struct store_cells_scan *s)
 {
     for (size_t i = 0; i < s->n && !s->ask->has_pid; i++) {
-        if (!is_uncut(s, &s->choices[i]) && !is_whole(s, &s->choices[i]) &&
+        if (!is_uncut(s, &s->choices[i]) &&
+            !store_windows_whole(s->choices[i].form[FORM_RAW], s->ask) &&
             is_cut_at(s, &s->choices[i], TIER_10S_NS)) {
             return true;
         }
@@ -695,22 +673,6 @@ static bool is_uncut(const struct store_cells_scan *s, const struct choice *c)
             store_cells_floor(c->t0_ns, ask->step_ns) == store_cells_floor(c->t1_ns, ask->step_ns));
 }
 
-/* Whether the nominal window is not cut: then its ticks are not as a rule, though events reach out
- * of it, which are told with a later batch than they happened. */
-static bool is_whole(const struct store_cells_scan *s, const struct choice *c)
-{
-    const struct store_cells *ask = s->ask;
-    const struct store_window *w = c->form[FORM_RAW];
-    int64_t end_ns = w ? clk_add(w->window_ns, WINDOW_NS) : 0;
-
-    if (!w || w->window_ns >= ask->until_ns || end_ns <= ask->since_ns) {
-        return w;
-    }
-    return ask->since_ns <= w->window_ns && ask->until_ns >= end_ns &&
-           (!ask->step_ns || store_cells_floor(w->window_ns, ask->step_ns) ==
-                                 store_cells_floor(end_ns - 1, ask->step_ns));
-}
-
 /* Whether the form says the same as the rows: no bucket of it is cut, nothing is folded away. */
 static bool is_exact(const struct store_cells_scan *s, const struct choice *c, unsigned form)
 {
@@ -783,8 +745,7 @@ static size_t ways_of(const struct store_cells_scan *s, const struct choice *c,
 
     if (c->form[FORM_RAW]) {
         bool whole = is_uncut(s, c);
-
-        if (whole || is_whole(s, c)) {
+        if (whole || store_windows_whole(c->form[FORM_RAW], s->ask)) {
             out[n++] = (struct way){FORM_RAW, true};
         }
         if (whole) {                  /* nothing is better */
@@ -839,7 +800,6 @@ static enum err ways_try(struct store_cells_scan *s, const struct choice *c, siz
     enum err e = ERR_CORRUPT, first = ERR_OK;
 
     s->given = false;
-    s->asked = true;
     for (size_t i = 0; i < n && store_unread_is(e) && !s->given; i++) {
         const struct store_window *w = c->form[ways[i].form];
         bool rows = ways[i].form == FORM_RAW && !ways[i].summary;
@@ -847,12 +807,12 @@ static enum err ways_try(struct store_cells_scan *s, const struct choice *c, siz
         if ((i || lacks) && !is_exact(s, c, ways[i].form)) {
             continue;
         }
+        s->asked = true;
         arena_reset(&s->memory);
         s->ticks.n = ticks;
         e = rows ? store_cells_rows(s, w) : store_cells_tier(s, w, forms[ways[i].form].bucket_ns);
         if (e == ERR_RANGE) {
             e = ERR_CORRUPT; /* the next way, and nothing is wrong with this one */
-            s->asked = true;
             continue;
         }
         if (!e && s->asked) {

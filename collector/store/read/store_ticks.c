@@ -104,3 +104,26 @@ void store_ticks_sum(struct store_tick_sum *t, struct store_ticks *out)
         }
     }
 }
+
+static int64_t ticks_step(int64_t when_ns, int64_t step_ns)
+{
+    return step_ns ? when_ns / step_ns : 0;
+}
+
+bool store_ticks_uncut(const struct tier *sums, const struct store_cells *ask, bool *meets)
+{
+    *meets = false;
+    for (size_t i = 0; i < sums->n_buckets; i++) {
+        int64_t first = sums->buckets[i].first_wall_ns, last = sums->buckets[i].last_wall_ns;
+
+        if (last < ask->since_ns || first >= ask->until_ns) {
+            continue;
+        }
+        *meets = true;
+        if (first < ask->since_ns || last >= ask->until_ns ||
+            ticks_step(first, ask->step_ns) != ticks_step(last, ask->step_ns)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -4,6 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_TICKS_H
 
 #include "collector/store/read/store_read.h"
+#include "collector/store/rollup/tier_shape.h"
 #include "common/base/arena.h"
 
 /* Ticks of one boot without one missing between them. */
@@ -25,5 +26,9 @@ struct store_tick_sum {
 /* Errors: ERR_FULL */
 NODISCARD enum err store_ticks_add(struct store_tick_sum *t, const struct store_tick_run *run);
 void store_ticks_sum(struct store_tick_sum *t, struct store_ticks *out); /* changes the order */
+
+/* Whether of each part of a summary the ticks are before the range that is asked for, in one step
+ * of it, or behind. *meets: some are in it. */
+bool store_ticks_uncut(const struct tier *sums, const struct store_cells *ask, bool *meets);
 
 #endif

@@ -233,3 +233,14 @@ enum err store_windows_beside(struct store_window **list, size_t *n, struct aren
     }
     return e;
 }
+
+bool store_windows_whole(const struct store_window *w, const struct store_cells *ask)
+{
+    int64_t end_ns = w ? clk_add(w->window_ns, WINDOW_NS) : 0;
+
+    if (!w || w->window_ns >= ask->until_ns || end_ns <= ask->since_ns) {
+        return w;
+    }
+    return ask->since_ns <= w->window_ns && ask->until_ns >= end_ns &&
+           (!ask->step_ns || w->window_ns / ask->step_ns == (end_ns - 1) / ask->step_ns);
+}

@@ -57,4 +57,9 @@ NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, s
                                         const int64_t range_ns[2], struct store_beside *beside,
                                         struct store_used *used);
 
+/* Whether the nominal window is not cut by what is asked for: then its ticks are not as a rule,
+ * though events reach out of it, which are told with a later batch than they happened. w: NULL: no
+ */
+bool store_windows_whole(const struct store_window *w, const struct store_cells *ask);
+
 #endif
