@@ -123,7 +123,7 @@ static int check_main(int argc, char **argv)
 static const struct opt migrate_opts[] = {
     OPT_CONFIG,
     OPT_SET,
-    {"dry-run", 'n', NULL, "print the statements, change nothing", false},
+    {"dry-run", 0, NULL, "print the statements, change nothing", false},
 };
 
 static const struct opt_command migrate_options = {
