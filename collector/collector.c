@@ -10,16 +10,6 @@
  *   monitoring -> http listener -> metrics of all stages; administrators -> query listener -> admin
  *   -> the same metrics
  *
- * Start: network layer, certificates, trust, store (recovery), the feed (without its thread),
- * events listener, the feed's thread, session, serve, query listener, ingest listener, so that
- * nothing is accepted before it can be stored and seen; the enroll listener and http last. The
- * trust comes before the first listener, since they ask it, and follows its book once all listen.
- * Metrics of listeners are reported from then on (`running`).
- *
- * Stop: following, http and the query listener, which both ask the other listeners; those; the
- * feed's thread; the session, which waits for the batches under way; the store, the publisher, the
- * rest.
- *
  * collector_store.c opens the store and the feed. Locks: none here. Each stage has its own, and
  * none calls another while it holds one. */
 #include "collector/collector.h"
@@ -42,6 +32,7 @@
 #include "collector/metrics/metrics.h"
 #include "collector/query/pulse.h"
 #include "collector/query/query.h"
+#include "collector/rules/rules_service.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/store.h"
 #include "common/base/clk.h"
@@ -52,10 +43,10 @@
 #include "common/os/uuid.h"
 #include "common/rpc/rpc.h"
 
-#define QUERY_BYTES_MAX  (64u << 10) /* the longest question */
-#define IN_FLIGHT        4u          /* requests of one agent at once */
-#define DESCRIPTORS_FREE 1024u       /* for everything but agents */
-#define SLOW_STOP_NS     CLK_S       /* is told of */
+#define QUERY_BYTES_MAX  (320u << 10) /* the longest question: a file of rules */
+#define IN_FLIGHT        4u           /* requests of one agent at once */
+#define DESCRIPTORS_FREE 1024u        /* for everything but agents */
+#define SLOW_STOP_NS     CLK_S        /* is told of */
 #define FRAME_ROOM       (FRAME_HEADER_MAX + 64u)
 #define PUB_QUEUE        1024u
 #define REPLY_TIMEOUT_NS (5 * CLK_S)
@@ -78,6 +69,7 @@ struct collector {
     struct session *session;
     struct serve *serve;
     struct lab_service *lab;
+    struct rules_service *rules;
     struct admin *admin;
     struct console *console;
     struct console_door *door;
@@ -140,6 +132,13 @@ static const struct facts *tell_known(void *ctx, const struct uuid *host, const 
     return facts_now(lab_service_facts(((struct collector *)ctx)->lab), host, name, a);
 }
 
+static enum err tell_notices(void *ctx, int64_t since_ns, int64_t until_ns, query_notice_each each,
+                             void *to)
+{
+    return rules_service_notices(lab_service_db(((struct collector *)ctx)->lab), since_ns, until_ns,
+                                 each, to);
+}
+
 static struct str tell_class(void *ctx, const struct facts *f, const char *const *keys,
                              struct arena *a)
 {
@@ -173,6 +172,7 @@ static void tell_metrics(void *ctx, struct metrics *out)
         .door = c->door,
         .pulse = c->data.pulse,
         .sink = c->data.sink,
+        .rules = rules_service_live(c->rules),
         .started_ns = c->started_ns,
         .hosts = count_hosts(c),
     };
@@ -245,6 +245,7 @@ int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns, const char
         {"events", c->pub ? net_pub_stuck_ns(c->pub, now_ns) : 0},
         {"feed", feed_stuck_ns(c->data.feed.feed, now_ns)},
         {"polls", c->data.feed.serve ? feed_serve_stuck_ns(c->data.feed.serve, now_ns) : 0},
+        {"rules", rules_live_stuck_ns(rules_service_live(c->rules), now_ns)},
         {"http", c->http ? http_stuck_ns(c->http, now_ns) : 0},
         {"console", console_stuck_ns(c->console, now_ns)},
         {"trust", trust_stuck_ns(c->trust, now_ns)},
@@ -332,27 +333,7 @@ static enum err tell_forget(void *ctx, const char *host, uint32_t *hosts, struct
 /* -- listeners --
  *
  * The collector's listeners: who may connect to each, with what limits, and which services answer
- * there. Each is started once what it serves is there, and says in the log where it listens.
- *
- * Questions take what acknowledgements leave of the processors: the query listener's workers and
- * the thread of http are background threads. What they share with the way of a batch is locked for
- * some instructions only: the store's view_lock and the locks of head and manifest while a view is
- * taken (references are counted), the pulse's while a host's slots are copied, the store's and the
- * session's for numbers of one host or of all,
- * the heap's. manifest_stats, once a second for http, goes through the list of segments under the
- * lock that publishing a sealing takes, microseconds. Decoding, sorting, packing and reading of
- * files happen under none. One that is put off while it holds one has a tenth of the processor's
- * time still, so it comes free within some ten milliseconds.
- *
- * They write, too: a poll that acknowledges syncs its subscription's small file, under the roster's
- * lock, and whoever closes the last view of a dropped segment removes its file. Nobody on the way
- * of a batch takes that lock; the feed's thread does when old messages go, and waits so long.
- *
- * All others stay as they are. Sealing makes the room that batches need: when it lags the head
- * fills and agents wait, and nobody may be put forward again. It writes files, too, as the
- * feed does, and whoever is put off with the file system's journal in hand holds up the log's next
- * sync. The feed's queue is bounded, and what does not fit is missed by subscribers. NNG's threads
- * do the TLS of all listeners. */
+ * there. Each is started once what it serves is there, and says in the log where it listens. */
 
 static void listen_log(const char *listener, const char *address, unsigned port)
 {
@@ -733,6 +714,27 @@ static enum err source_make(struct collector *c)
     return c->ch.on && strcmp(view, "local") != 0 ? ch_source_open(&c->source, &conf) : ERR_OK;
 }
 
+static enum err rules_make(struct collector *c)
+{
+    const struct rules_live_conf conf = {.store = c->data.store,
+                                         .db = lab_service_db(c->lab),
+                                         .feed = c->data.feed.feed,
+                                         .file = c->conf->rules_file,
+                                         .facts = tell_known,
+                                         .host_class = tell_class,
+                                         .is_forgotten = tell_forgotten,
+                                         .ctx = c};
+    struct rpc_method methods[RULES_SERVICE_METHODS];
+    enum err e = rules_service_open(&c->rules, &conf);
+
+    if (!e) {
+        atomic_store(&c->data.rules, rules_service_live(c->rules));
+        rules_service_methods(c->rules, methods);
+        serve_add(c->serve, methods, RULES_SERVICE_METHODS);
+    }
+    return e;
+}
+
 static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *why)
 {
     const struct session_conf session = {
@@ -757,6 +759,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .view = c->source ? open_view : NULL,
         .facts = tell_known,
         .host_class = tell_class,
+        .notices = tell_notices,
         .ctx = c,
     };
     enum err e = session_create(&c->session, &session);
@@ -772,6 +775,9 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
     }
     if (!e) {
         e = lab_make(c, why);
+    }
+    if (!e) {
+        e = rules_make(c);
     }
     if (!e) {
         e = admin_make(c);
@@ -945,6 +951,8 @@ void collector_stop(struct collector *c)
     stop_log(&since_ns, "enroll");
     rpc_server_stop(c->ingest);
     stop_log(&since_ns, "ingest");
+    atomic_store(&c->data.rules, NULL);
+    rules_service_close(c->rules);
     collector_store_feed_stop(&c->data.feed);
     stop_log(&since_ns, "feed");
     pulse_stop(c->data.pulse);

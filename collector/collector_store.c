@@ -238,6 +238,7 @@ static void store_on_stored(void *ctx, const struct store_stored *stored)
     struct collector_store *s = ctx;
 
     struct lab_service *lab = atomic_load(&s->lab);
+    struct rules_live *rules = atomic_load(&s->rules);
 
     pulse_stored(s->pulse, stored);
     if (lab) {
@@ -245,6 +246,9 @@ static void store_on_stored(void *ctx, const struct store_stored *stored)
     }
     if (s->sink) {
         ch_sink_stored(s->sink, stored);
+    }
+    if (rules) {
+        rules_live_stored(rules, stored);
     }
     collector_store_feed_stored(&s->feed, stored);
 }

@@ -10,6 +10,7 @@
 #include "collector/conf/collector_conf.h"
 #include "collector/lab/lab_service.h"
 #include "collector/query/pulse.h"
+#include "collector/rules/rules_live.h"
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/feed_serve.h"
 
@@ -36,11 +37,12 @@ struct collector_store {
     const struct collector_conf *conf; /* borrowed */
     struct store *store;
     struct collector_feed feed;
-    _Atomic(struct lab_service *) lab; /* NULL: not yet, or no more; the owner's */
-    struct ch_sink *sink;              /* NULL: no clickhouse.urls; the owner's, as pulse */
-    struct pulse *pulse;               /* stopped before the store closes, destroyed by the owner */
-    int64_t progress_ns;               /* of the last line about recovery */
-    int percent;                       /* last reported to the service manager */
+    _Atomic(struct lab_service *) lab;  /* NULL: not yet, or no more; the owner's */
+    struct ch_sink *sink;               /* NULL: no clickhouse.urls; the owner's, as pulse */
+    _Atomic(struct rules_live *) rules; /* likewise */
+    struct pulse *pulse; /* stopped before the store closes, destroyed by the owner */
+    int64_t progress_ns; /* of the last line about recovery */
+    int percent;         /* last reported to the service manager */
 };
 
 /* Opens and recovers the store with s->conf; what it held is logged. The caller closes s->store.

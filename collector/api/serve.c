@@ -141,6 +141,7 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         .is_forgotten = s->conf.is_forgotten,
         .facts = s->conf.facts,
         .host_class = s->conf.host_class,
+        .notices = s->conf.notices,
         .ctx = s->conf.ctx,
     };
     struct store_stats stats;

@@ -30,7 +30,10 @@ struct serve_conf {
                                  struct arena *a); /* as in query_env.h; may be NULL */
     struct str (*host_class)(void *ctx, const struct facts *f, const char *const *keys,
                              struct arena *a); /* likewise */
-    void *ctx;                                 /* of all */
+    /* likewise */
+    enum err (*notices)(void *ctx, int64_t since_ns, int64_t until_ns, query_notice_each each,
+                        void *to);
+    void *ctx; /* of all */
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (no random number) */

@@ -286,7 +286,7 @@ static enum err page_ask(struct cli_client *l, const char *method, const struct 
     struct buf request;
     enum err e;
 
-    buf_init(&request, 64u << 10);
+    buf_init(&request, WIRE_RULES_MAX + (64u << 10));
     e = wire_query_encode(&request, q);
     if (e) {
         e = call_problem(l, e, result, why);

@@ -106,6 +106,9 @@ static const struct conf_key keys[] = {
     {"lab.class", CONF_LIST, "", 0, 16, NULL,
      "names of the inventory in which hosts of one class are the same; empty = os_name,os_build,"
      "cpu_model,cpu_cores,memory_bytes"},
+    {"rules.file", CONF_TEXT, "", 0, 0, NULL,
+     "file of rules that are judged on what hosts send, see docs/lab.md; empty = none. It is read "
+     "again when it changes"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
@@ -391,6 +394,7 @@ static void values_read(struct collector_conf *c)
     c->feed_idle_ns = conf_int(c->source, "feed.idle");
     c->runs_age_ns = conf_int(c->source, "runs.age");
     c->runs_bytes = (uint64_t)conf_int(c->source, "runs.max_bytes");
+    c->rules_file = conf_text(c->source, "rules.file");
     c->n_lab_labels = conf_list(c->source, "lab.labels", &c->lab_labels);
     c->n_lab_class = conf_list(c->source, "lab.class", &c->lab_class);
     c->log_level = (enum log_level)choice(c->source, "log.level", levels);

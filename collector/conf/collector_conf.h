@@ -41,7 +41,8 @@ struct collector_conf {
     int64_t feed_age_ns;
     int64_t feed_idle_ns; /* until a durable subscription that is not polled is dropped */
     int64_t runs_age_ns;
-    uint64_t runs_bytes; /* of runs' files */
+    uint64_t runs_bytes;    /* of runs' files */
+    const char *rules_file; /* "": none */
     const char *const *lab_labels, *const *lab_class;
     size_t n_lab_labels, n_lab_class;
     struct retain_conf retain; /* 0: by default, from the disk */

@@ -37,6 +37,23 @@ static const char *const steps[] = {
     /* What hosts are known by: facts.h. */
     "CREATE TABLE host_fact(host BLOB NOT NULL, since_ns INTEGER NOT NULL, content BLOB NOT NULL,"
     " PRIMARY KEY(host, since_ns)) WITHOUT ROWID;",
+    /* Rules: collector/rules/rules_db.h. A notice without n was held back. */
+    "CREATE TABLE notice(row INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER UNIQUE,"
+    " id BLOB NOT NULL UNIQUE, rule TEXT NOT NULL, host BLOB NOT NULL, name TEXT NOT NULL,"
+    " class TEXT NOT NULL, subject TEXT NOT NULL, start INTEGER NOT NULL, state INTEGER NOT NULL,"
+    " before INTEGER NOT NULL, step_ns INTEGER NOT NULL, since_ns INTEGER NOT NULL,"
+    " event BLOB NOT NULL);"
+    "CREATE INDEX notice_by_step ON notice(step_ns);"
+    "CREATE INDEX notice_by_rule ON notice(rule, host, step_ns);"
+    "CREATE TABLE alert(rule TEXT NOT NULL, host BLOB NOT NULL, name TEXT NOT NULL,"
+    " class TEXT NOT NULL, subject TEXT NOT NULL, start INTEGER NOT NULL, state INTEGER NOT NULL,"
+    " before INTEGER NOT NULL, step_ns INTEGER NOT NULL, since_ns INTEGER NOT NULL,"
+    " PRIMARY KEY(rule, host, class, subject, start)) WITHOUT ROWID;"
+    "CREATE TABLE rule(name TEXT PRIMARY KEY, hash INTEGER NOT NULL, since_ns INTEGER NOT NULL)"
+    " WITHOUT ROWID;"
+    "CREATE TABLE rule_up(since_ns INTEGER PRIMARY KEY, until_ns INTEGER NOT NULL,"
+    " judged_ns INTEGER NOT NULL, sent INTEGER NOT NULL);"
+    "CREATE TABLE rule_file(one INTEGER PRIMARY KEY, content BLOB NOT NULL);",
 };
 
 #define STEPS (sizeof steps / sizeof *steps)

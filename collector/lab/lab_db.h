@@ -1,5 +1,6 @@
 /* The lab's database: data_dir/lab.db, SQLite with a write-ahead log of its own. Its tables are
- * those of the steps in lab_db.c: runs (runs.h), what hosts say of themselves (facts.h).
+ * those of the steps in lab_db.c: runs (runs.h), what hosts say of themselves (facts.h), notices
+ * (rules_db.h).
  *
  * Versions: each step adds to what the steps before it made; a file of fewer steps is brought up to
  *           date when it is opened. A step never changes after it was released: add one.
@@ -34,7 +35,7 @@ NODISCARD enum err lab_db_end(struct lab_db *l, enum err e);
 /* A statement of this text, reset and without values: prepared once, kept by the text's address,
  * which must be static; at most LAB_DB_STATEMENTS. Between lab_db_begin and lab_db_end. Errors:
  * those of SQLite */
-#define LAB_DB_STATEMENTS 64u
+#define LAB_DB_STATEMENTS 96u
 NODISCARD enum err lab_db_statement(struct lab_db *l, struct sqlite3_stmt **out, const char *sql);
 
 #endif

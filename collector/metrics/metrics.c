@@ -12,6 +12,7 @@
 #include "collector/console/console_door.h"
 #include "collector/ingest/session.h"
 #include "collector/query/pulse.h"
+#include "collector/rules/rules_live.h"
 #include "collector/store/store.h"
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/journal.h"
@@ -47,6 +48,9 @@ static const struct member sink_members[] = {CH_SINK_STATS(MEMBER)};
 #undef STATS
 #define STATS struct journal_stats
 static const struct member journal_members[] = {JOURNAL_STATS(MEMBER)};
+#undef STATS
+#define STATS struct rules_stats
+static const struct member rules_members[] = {RULES_STATS(MEMBER)};
 #undef STATS
 #define STATS struct subscriptions_stats
 static const struct member subscriptions_members[] = {SUBSCRIPTIONS_STATS(MEMBER)};
@@ -521,5 +525,11 @@ void metrics_gather(struct metrics *out, const struct metrics_env *env)
     }
     if (env->pulse) {
         add_pulse(out, env->pulse);
+    }
+    if (env->rules) {
+        struct rules_stats s;
+
+        rules_live_stats(env->rules, &s);
+        ADD_MEMBERS(out, &s, rules_members);
     }
 }

@@ -37,6 +37,7 @@ struct net_pub;
 struct pulse;
 struct subscriptions;
 struct rpc_server;
+struct rules_live;
 struct session;
 struct store;
 struct trust;
@@ -46,6 +47,7 @@ struct metrics_env {
     struct store *store;
     struct pulse *pulse;
     struct ch_sink *sink;
+    struct rules_live *rules;
     struct session *session;
     struct feed *feed;
     struct journal *journal;

@@ -348,9 +348,10 @@ static enum err spans_make(struct query *q)
     size_t n_wanted = wanted_list(q->ask, w);
     size_t n = store_view_hosts(q->env->view);
 
-    q->spans = arena_array(&q->out->memory, n, sizeof *q->spans);
-    q->covers = arena_array(&q->out->memory, n, sizeof *q->covers);
-    q->hosts = arena_array(&q->out->memory, n, sizeof *q->hosts);
+    /* one more: notices of rules that are of no single host */
+    q->spans = arena_array(&q->out->memory, n + 1, sizeof *q->spans);
+    q->covers = arena_array(&q->out->memory, n + 1, sizeof *q->covers);
+    q->hosts = arena_array(&q->out->memory, n + 1, sizeof *q->hosts);
     if (!q->spans || !q->covers || !q->hosts) {
         return ERR_NOMEM;
     }

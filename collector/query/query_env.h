@@ -65,6 +65,10 @@ struct query_run {
     struct proc_id root;
 };
 
+/* Gets a notice of rules as an event; host all zero: of no single host. False ends it. */
+typedef bool (*query_notice_each)(void *to, const struct uuid *host, uint64_t n,
+                                  const struct life_event *ev);
+
 /* Who asks, of what, until when. */
 struct query_env {
     const struct store_view *view;
@@ -89,6 +93,10 @@ struct query_env {
      * unknown. May be NULL. */
     struct str (*host_class)(void *ctx, const struct facts *f, const char *const *keys,
                              struct arena *a);
+    /* Gives the notices of rules with steps in [since, until), UTC by the collector's clock; host
+     * all zero: of no single host. May be NULL. */
+    enum err (*notices)(void *ctx, int64_t since_ns, int64_t until_ns, query_notice_each each,
+                        void *to);
     void *ctx;
 };
 

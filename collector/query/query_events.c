@@ -45,6 +45,8 @@ struct kept {
 };
 
 struct events {
+    bool several; /* the last span is that of notices of no single host */
+    enum err e;   /* of a notice */
     struct query *q;
     size_t span;
     size_t n, cap;
@@ -533,6 +535,65 @@ static enum err events_rows(struct events *x)
     return e;
 }
 
+/* -- notices of rules -- */
+
+/* A window that ends with a host's newest data ends now: that there are none may be the news. */
+static int64_t notices_until(const struct query *q, int64_t until_ns)
+{
+    return q->env->run || q->ask->until_ns ? until_ns : INT64_MAX;
+}
+
+static bool notice_take(void *to, const struct uuid *host, uint64_t n, const struct life_event *ev)
+{
+    static const struct store_host several = {.name = "*"};
+    struct events *x = to;
+    struct query *q = x->q;
+    const struct batch as = {.head = {.seq = n}};
+
+    x->span = 0;
+    while (x->span < q->n_spans &&
+           memcmp(q->spans[x->span].about->id.b, host->b, sizeof host->b) != 0) {
+        x->span++;
+    }
+    if (x->span == q->n_spans && memcmp(several.id.b, host->b, sizeof host->b) == 0 &&
+        !(q->env->scope && q->env->scope[0]) && !q->ask->host.n && !q->ask->n_hosts) {
+        q->spans[q->n_spans++] = (struct query_span){.about = &several,
+                                                     .since_ns = INT64_MIN,
+                                                     .until_ns = INT64_MAX,
+                                                     .answer = QUERY_NO_HOST};
+        x->several = true;
+    }
+    if (x->span < q->n_spans) {
+        struct query_span *s = &q->spans[x->span];
+        int64_t until_ns = s->until_ns;
+
+        s->until_ns = notices_until(q, until_ns);
+        x->batch = &as;
+        x->e = kept_consider(x, ev, 0);
+        x->batch = NULL;
+        s->until_ns = until_ns;
+    }
+    return !x->e;
+}
+
+static enum err events_notices(struct events *x)
+{
+    struct query *q = x->q;
+    int64_t since_ns = INT64_MAX, until_ns = INT64_MIN;
+    enum err e;
+
+    for (size_t i = 0; i < q->n_spans; i++) {
+        since_ns = q->spans[i].since_ns < since_ns ? q->spans[i].since_ns : since_ns;
+        until_ns = q->spans[i].until_ns > until_ns ? q->spans[i].until_ns : until_ns;
+    }
+    q->clock = (struct host_offset){0}; /* their stamps are ours */
+    until_ns = notices_until(q, until_ns);
+    e = q->env->notices && since_ns < until_ns
+            ? q->env->notices(q->env->ctx, since_ns, until_ns, notice_take, x)
+            : ERR_OK;
+    return e ? e : x->e;
+}
+
 static enum err events_where(struct events *x)
 {
     struct query *q = x->q;
@@ -580,9 +641,13 @@ enum err query_events(struct query *q)
         e = query_scan_blocks(q, s, &range, block_take, &x);
         events_note_clock(&x, s);
     }
+    if (!e && (x.kinds & 1u << LIFE_RULE)) {
+        e = events_notices(&x);
+    }
     if (!e) {
         e = events_rows(&x);
     }
+    q->n_spans -= x.several;
     for (size_t i = 0; i < x.n; i++) {
         kept_free(&x.heap[i]);
     }

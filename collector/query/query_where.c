@@ -7,42 +7,10 @@
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/expr/expr.h"
-#include "common/expr/expr_process.h"
+#include "common/expr/expr_host.h"
 #include "common/text/field.h"
 
-enum slot {
-    SLOT_HOST = EXPR_PROCESS_END,
-    SLOT_KIND,
-    SLOT_UP,
-    SLOT_CONNECTED,
-    SLOT_TEXTS,
-    SLOT_NUMBERS = SLOT_TEXTS + 64,
-    SLOT_LABELS = SLOT_NUMBERS + 64
-};
-
-static const char *const os_words[] = {"windows", "linux", NULL};
-
-static const struct {
-    const char *name;
-    size_t at;
-    const char *const *words;
-} texts[] = {
-#define WHERE_TEXT(name) {#name, offsetof(struct inventory, name), NULL},
-    INVENTORY_TEXTS(WHERE_TEXT)
-#undef WHERE_TEXT
-};
-
-static const struct {
-    const char *name;
-    size_t at;
-    struct expr_dim dim;
-} numbers[] = {
-#define WHERE_NUMBER(name) {#name, offsetof(struct inventory, name), {0}},
-    INVENTORY_NUMBERS(WHERE_NUMBER)
-#undef WHERE_NUMBER
-        {"cores", offsetof(struct inventory, cpu_cores), {0}},
-    {"memory", offsetof(struct inventory, memory_bytes), {.bytes = 1}},
-};
+enum slot { SLOT_KIND = EXPR_HOST_END, SLOT_UP, SLOT_CONNECTED };
 
 struct query_where {
     struct query *q;
@@ -50,8 +18,7 @@ struct query_where {
     bool metrics; /* rows have values */
     uint8_t n_metrics;
     uint8_t ids[EXPR_NODES_MAX];
-    uint8_t n_labels;
-    struct str labels[INVENTORY_LABELS_MAX];
+    struct expr_host_labels labels;
 };
 
 /* -- the fields -- */
@@ -85,63 +52,26 @@ static bool field_of_process(struct query_where *w, struct str name, struct expr
     return true;
 }
 
-static bool field_of_label(struct query_where *w, struct str key, struct expr_field *out)
+static bool field_of_host(struct query_where *w, struct str name, struct expr_field *out)
 {
-    uint8_t i = 0;
-
-    while (i < w->n_labels && !str_eq(w->labels[i], key)) {
-        i++;
-    }
-    if (i == INVENTORY_LABELS_MAX || !inventory_key_ok(key)) {
-        return false;
-    }
-    w->labels[i] = key;
-    w->n_labels = w->n_labels > i ? w->n_labels : (uint8_t)(i + 1);
-    return field_is(out, SLOT_LABELS + i, EXPR_TYPE_TEXT, EXPR_PLAIN, NULL);
-}
-
-static bool field_of_host(struct str name, struct expr_field *out)
-{
-    if (str_eq(name, str_make("host"))) {
-        return field_is(out, SLOT_HOST, EXPR_TYPE_TEXT, EXPR_PLAIN, NULL);
-    }
     if (str_eq(name, str_make("up"))) {
         return field_is(out, SLOT_UP, EXPR_TYPE_NUMBER, EXPR_TIME, NULL);
     }
     if (str_eq(name, str_make("connected"))) {
         return field_is(out, SLOT_CONNECTED, EXPR_TYPE_BOOL, EXPR_PLAIN, NULL);
     }
-    for (uint32_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (str_eq(name, str_make(texts[i].name))) {
-            return field_is(out, SLOT_TEXTS + i, EXPR_TYPE_TEXT, EXPR_PLAIN,
-                            i == 0 ? os_words : NULL);
-        }
-    }
-    for (uint32_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        bool bytes = numbers[i].dim.bytes || strstr(numbers[i].name, "_bytes");
-
-        if (str_eq(name, str_make(numbers[i].name))) {
-            return field_is(out, SLOT_NUMBERS + i, EXPR_TYPE_NUMBER,
-                            bytes ? EXPR_BYTES : EXPR_PLAIN, NULL);
-        }
-    }
-    return false;
+    return expr_host_field(name, &w->labels, out);
 }
 
 static bool where_field(void *ctx, struct str name, struct expr_field *out)
 {
-    static const char prefix[] = "label.";
     struct query_where *w = ctx;
-    size_t n = sizeof prefix - 1;
 
-    if (field_of_process(w, name, out) || field_of_host(name, out)) {
+    if (field_of_process(w, name, out) || field_of_host(w, name, out)) {
         return true;
     }
-    if (w->q->kind == QUERY_EVENTS && str_eq(name, str_make("kind"))) {
-        return field_is(out, SLOT_KIND, EXPR_TYPE_TEXT, EXPR_PLAIN, field_kind_names);
-    }
-    return name.n > n && memcmp(name.p, prefix, n) == 0 &&
-           field_of_label(w, (struct str){name.p + n, name.n - n}, out);
+    return w->q->kind == QUERY_EVENTS && str_eq(name, str_make("kind")) &&
+           field_is(out, SLOT_KIND, EXPR_TYPE_TEXT, EXPR_PLAIN, field_kind_names);
 }
 
 static const char *where_closest(void *ctx, struct str name)
@@ -204,30 +134,11 @@ static void value_of_metric(const struct judged *j, const struct metric *m, stru
     }
 }
 
-static void value_of_facts(const struct judged *j, uint32_t slot, struct expr_value *out)
+static void value_of_up(const struct judged *j, struct expr_value *out)
 {
     const struct facts *f = query_facts(j->q, j->row.span);
-    const char *in;
 
-    if (!f) {
-        return;
-    }
-    in = (const char *)&f->inventory;
-    if (slot >= SLOT_LABELS) {
-        struct str v = inventory_label(f, j->where->labels[slot - SLOT_LABELS]);
-
-        *out = v.p ? expr_text(v) : *out;
-    } else if (slot >= SLOT_NUMBERS) {
-        uint64_t v;
-
-        memcpy(&v, in + numbers[slot - SLOT_NUMBERS].at, sizeof v);
-        *out = v ? expr_number(v) : *out;
-    } else if (slot >= SLOT_TEXTS) {
-        struct str v;
-
-        memcpy(&v, in + texts[slot - SLOT_TEXTS].at, sizeof v);
-        *out = v.n ? expr_text(v) : *out;
-    } else if (slot == SLOT_UP && f->inventory.boot_time) {
+    if (f && f->inventory.boot_time) {
         *out = expr_number(clk_sub(j->row.span->about->last_ns, f->inventory.boot_time));
     }
 }
@@ -251,14 +162,15 @@ static void where_value(void *ctx, uint32_t slot, struct expr_value *out)
     } else if (slot < EXPR_PROCESS_METRIC) {
         bare.id = j->row.id ? *j->row.id : bare.id;
         expr_process_value(slot, j->row.info || !j->row.id ? j->row.info : &bare, s->until_ns, out);
-    } else if (slot == SLOT_HOST) {
-        *out = expr_text(str_make(s->about->name));
     } else if (slot == SLOT_KIND) {
         value_of_kind(j, out);
     } else if (slot == SLOT_CONNECTED) {
         *out = expr_bool(query_host_state_of(j->q, s->about).connected);
+    } else if (slot == SLOT_UP) {
+        value_of_up(j, out);
     } else {
-        value_of_facts(j, slot, out);
+        expr_host_value(slot, &j->where->labels, str_make(s->about->name), query_facts(j->q, s),
+                        out);
     }
 }
 

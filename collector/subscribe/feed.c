@@ -234,6 +234,50 @@ void feed_stored(void *ctx, const struct store_stored *s)
     note_free(n);
 }
 
+enum err feed_notify(struct feed *f, const struct feed_notice *x, uint64_t *ticket)
+{
+    struct feed_note *n = mem_alloc(sizeof *n + x->bytes);
+    enum err e = n ? ERR_CLOSED : ERR_NOMEM;
+
+    if (!n) {
+        return e;
+    }
+    *n = (struct feed_note){.host = x->host,
+                            .stream = FEED_NOTICES,
+                            .seq = x->n,
+                            .received_ns = os_utc_ns(),
+                            .mono_ns = os_mono_ns(),
+                            .topics = {[FEED_RULE] = true},
+                            .check = x->check,
+                            .step_ns = x->step_ns,
+                            .n = x->bytes};
+    memcpy(n->name, x->name, strnlen(x->name, sizeof n->name - 1));
+    memcpy(n->bytes, x->update, x->bytes);
+    os_mutex_lock(f->lock);
+    if (f->state != FEED_STOPPED) {
+        *f->queue_end = n;
+        f->queue_end = &n->next;
+        f->queued_bytes += n->n;
+        *ticket = ++f->came;
+        os_cond_wake(f->wake);
+        n = NULL;
+        e = ERR_OK;
+    }
+    os_mutex_unlock(f->lock);
+    note_free(n);
+    return e;
+}
+
+bool feed_done(struct feed *f, uint64_t ticket)
+{
+    bool done;
+
+    os_mutex_lock(f->lock);
+    done = f->finished >= ticket;
+    os_mutex_unlock(f->lock);
+    return done;
+}
+
 bool feed_keep(void *ctx)
 {
     struct feed *f = ctx;
@@ -311,17 +355,60 @@ static bool note_same_host(const struct feed_note *a, const struct feed_note *b)
            memcmp(a->host.b, b->host.b, sizeof a->host.b) == 0;
 }
 
+static enum err notice_publish(struct feed *f, const struct feed_note *n)
+{
+    const struct journal_batch key = {FEED_NOTICES, n->seq, INT64_MIN, 0};
+    struct journal_record about = {.topic = FEED_RULE,
+                                   .host = n->host,
+                                   .stream = FEED_NOTICES,
+                                   .batch = n->seq,
+                                   .last_batch = n->seq,
+                                   .stored_ns = n->received_ns,
+                                   .first_ns = n->step_ns,
+                                   .last_ns = n->step_ns};
+    struct journal *j = f->conf.journal;
+    struct wire_update *u;
+    enum err e;
+
+    if (n->check && j && journal_has(j, FEED_RULE, n->name, &key)) {
+        return ERR_OK;
+    }
+    e = wire_update_decode(&u, n->bytes, n->n);
+    if (!e) {
+        memcpy(about.name, n->name, strnlen(n->name, sizeof about.name - 1));
+        publisher_put(f->out, &about, u);
+        wire_update_free(u);
+    }
+    return e;
+}
+
+/* Notices first, in the order they came. */
+static uint64_t slice_notices(struct feed *f)
+{
+    uint64_t bad = 0;
+
+    for (size_t i = 0; i < f->n_slice; i++) {
+        if (f->slice[i]->topics[FEED_RULE]) {
+            bad += notice_publish(f, f->slice[i]) != ERR_OK;
+        }
+    }
+    return bad;
+}
+
 /* What is wanted of the slice, host by host. */
 static void slice_build(struct feed *f, const struct store_view *view)
 {
     const struct feed_note *before = NULL;
-    uint64_t bad = 0;
+    uint64_t bad = slice_notices(f);
 
     qsort(f->slice, f->n_slice, sizeof *f->slice, note_order);
     for (size_t i = 0; i < f->n_slice; i++) {
         const struct feed_note *n = f->slice[i];
         enum err e;
 
+        if (n->topics[FEED_RULE]) {
+            continue;
+        }
         if (!note_same_host(before, n)) {
             if (before) {
                 update_builder_end(f->make);
@@ -332,7 +419,9 @@ static void slice_build(struct feed *f, const struct store_view *view)
         bad += e && e != ERR_END;
         before = n;
     }
-    update_builder_end(f->make);
+    if (before) {
+        update_builder_end(f->make);
+    }
     publisher_flush(f->out, true);
     os_mutex_lock(f->lock);
     f->stats.failed += bad;
@@ -368,9 +457,13 @@ static void slice_publish(struct feed *f)
     if (!e) {
         slice_build(f, view);
         store_view_close(view);
+    } else {
+        (void)slice_notices(f);
+        publisher_flush(f->out, true);
     }
     os_mutex_lock(f->lock);
     for (size_t i = 0; e && i < f->n_slice; i++) {
+        f->slice[i]->topics[FEED_RULE] = false;
         topics_leave_out(f, f->slice[i]->name, f->slice[i]->topics);
     }
     publisher_counts(f->out, &f->stats);

@@ -48,6 +48,22 @@ void feed_stored(void *ctx, const struct store_stored *stored);
  */
 bool feed_keep(void *ctx);
 
+/* A notice of the rules: a message of FEED_RULE, in the order of the calls. They are few, and none
+ * is left out. */
+struct feed_notice {
+    const char *name; /* of the host, or NOTICE_NO_HOST */
+    struct uuid host;
+    uint64_t n;         /* its number: of its journal record, the batch */
+    int64_t step_ns;    /* UTC */
+    const void *update; /* encoded */
+    size_t bytes;
+    bool check; /* the journal may have it: then it is left out */
+};
+/* Any thread. *ticket: for feed_done. Errors: ERR_NOMEM, ERR_CLOSED (stopped) */
+NODISCARD enum err feed_notify(struct feed *f, const struct feed_notice *x, uint64_t *ticket);
+/* Whether it is in the journal and synced, or was counted as failed. */
+bool feed_done(struct feed *f, uint64_t ticket);
+
 /* How long its thread has not come round; 0 before it is started. Any thread. */
 int64_t feed_stuck_ns(const struct feed *f, int64_t now_ns);
 

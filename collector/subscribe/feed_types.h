@@ -10,6 +10,7 @@
 #define FEED_MESSAGE_MAX (1u << 20) /* a subscriber's receive limit */
 #define FEED_HELD_MAX    ((size_t)64 << 20)
 #define FEED_GATHER_NS   (50 * CLK_MS)
+#define FEED_NOTICES     UINT64_C(0x72756c6573) /* the stream of the records of notices */
 
 struct feed_conf {
     struct journal *journal; /* borrowed until feed_destroy; NULL: live messages only */
@@ -54,7 +55,9 @@ struct feed_note {
     int64_t received_ns; /* UTC */
     int64_t mono_ns;     /* when it began to wait */
     bool topics[FEED_TOPICS];
-    size_t n;            /* bytes of the encoded batch */
+    bool check;          /* a notice that the journal may have already */
+    int64_t step_ns;     /* of a notice */
+    size_t n;            /* bytes of the encoded batch, or of a notice's update */
     struct batch *batch; /* held; NULL: its bytes are here instead */
     size_t memory;       /* of the held batch */
     uint8_t bytes[];

@@ -789,3 +789,31 @@ enum err expr_compile(struct expr *out, struct str text, const struct expr_env *
     }
     return e;
 }
+
+/* -- looked at, not run -- */
+
+bool expr_limit(const struct expr *x, uint32_t slot, long double *number)
+{
+    for (size_t i = 0; i + 2 < x->n_ops; i++) {
+        const struct expr_op *op = &x->ops[i];
+
+        if (op->code == EXPR_OP_FIELD && op->arg == slot && op[1].code == EXPR_OP_CONST &&
+            op[2].code >= EXPR_OP_LT && op[2].code <= EXPR_OP_NE &&
+            x->consts[op[1].arg].type == EXPR_TYPE_NUMBER) {
+            *number = x->consts[op[1].arg].number;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool expr_field_below(const struct expr *x, uint32_t end, uint32_t *slot)
+{
+    for (size_t i = 0; i < x->n_ops; i++) {
+        if (x->ops[i].code == EXPR_OP_FIELD && x->ops[i].arg < end) {
+            *slot = x->ops[i].arg;
+            return true;
+        }
+    }
+    return false;
+}

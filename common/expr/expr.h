@@ -126,6 +126,13 @@ typedef void (*expr_get)(void *ctx, uint32_t slot, struct expr_value *out);
 
 enum expr_truth expr_run(const struct expr *x, expr_get get, void *ctx);
 
+/* The number that the field of this slot is compared with, where it is compared with one; the first
+ * of them. */
+bool expr_limit(const struct expr *x, uint32_t slot, long double *number);
+
+/* The first field of a slot below this, if there is one. */
+bool expr_field_below(const struct expr *x, uint32_t end, uint32_t *slot);
+
 /* "a time", "bytes": for error texts. */
 const char *expr_dim_name(struct expr_dim dim);
 

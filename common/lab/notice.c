@@ -69,6 +69,11 @@ void notice_event(struct life_event *out, const struct notice *n, struct notice_
     if (n->skipped) {
         put_uint(&to, "skipped", n->skipped);
     }
+    if (n->has_watch) {
+        put_uint(&to, "hosts", n->hosts);
+        put_uint(&to, "processes", n->processes);
+        put_uint(&to, "subjects", n->subjects);
+    }
     room->type = (struct event_type){.id = 1,
                                      .version = 1,
                                      .provider = str_make(NOTICE_PROVIDER),
@@ -158,6 +163,10 @@ enum err notice_read(struct notice *out, const struct life_event *ev)
     n.silenced = get_text(ev, "silenced");
     n.use = get_text(ev, "use");
     n.skipped = get_uint(ev, "skipped");
+    n.has_watch = find(&since, ev, "hosts", VALUE_UINT);
+    n.hosts = get_uint(ev, "hosts");
+    n.processes = get_uint(ev, "processes");
+    n.subjects = get_uint(ev, "subjects");
     *out = n;
     return ERR_OK;
 }

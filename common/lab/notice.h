@@ -6,7 +6,8 @@
  *   type       provider NOTICE_PROVIDER, task "rule", name "notice", id 1
  *   values     n uint · id text of 32 hex digits · rule · severity · of · subject texts ·
  *              state, before: "ok", "firing" or "unknown" · since time · value, limit floats ·
- *              unit text · coverage float · reason, silenced, use texts · skipped uint
+ *              unit text · coverage float · reason, silenced, use texts · skipped uint;
+ *              of a rule that is checked, hosts, processes, subjects uints
  *
  * What is not known is absent, and readers skip what they do not know. The host is that of the
  * update or row it stands in: topic `rule/<host>`, or `rule/` and NOTICE_NO_HOST for a notice that
@@ -43,7 +44,9 @@ struct notice {
     struct str reason;   /* why it is unknown, or why an alert ended other than by its rule */
     struct str silenced; /* the run that silences it; empty: none */
     struct str use;      /* names of targets, ',' between them */
-    uint64_t skipped;    /* notices of this rule before it that at_most held back */
+    bool has_watch;      /* of a rule instead of a change: how much it watches */
+    uint64_t hosts, processes, subjects;
+    uint64_t skipped; /* notices of this rule before it that at_most held back */
     struct str say;
 };
 

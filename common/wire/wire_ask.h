@@ -70,6 +70,8 @@ struct wire_query {
     bool ancestors; /* Tree: those above, too; Events: with the chain of parents */
     size_t n_class; /* 0: as the collector has it */
     struct str class_keys[WIRE_CLASS_MAX];
+    struct str rules;   /* RulesTest: a file; empty: those in use */
+    uint32_t rules_ask; /* WIRE_RULES_* */
 };
 
 #endif

@@ -6,6 +6,15 @@
 
 #include "common/base/str.h"
 
+#define WIRE_ANCESTORS 16u /* of an event's process */
+
+/* Of rules, whose answers are events: notices. */
+#define RPC_QUERY_RULES      "procfleet.v1.Query/Rules"
+#define RPC_QUERY_RULES_TEST "procfleet.v1.Query/RulesTest"
+#define WIRE_RULES_MAX       (256u << 10)
+#define WIRE_RULES_CHECK     1u /* of wire_query.rules_ask */
+#define WIRE_RULES_FIRING    2u
+
 /* Which events of providers; with any of the first two no others. Empty: any. */
 struct wire_events {
     struct str provider; /* glob on its name, or its GUID */

@@ -120,6 +120,8 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
     e = e ? e : WIRE_PUT_TEXT(m, run, q->run, WIRE_RUN_SPEC_MAX, a);
     e = e ? e : put_words(&m->hosts, &m->n_hosts, q->hosts, q->n_hosts, WIRE_HOSTS_MAX, a);
     e = e ? e : put_words(&m->class_, &m->n_class_, q->class_keys, q->n_class, WIRE_CLASS_MAX, a);
+    e = e ? e : WIRE_PUT_TEXT(m, rules, q->rules, WIRE_RULES_MAX, a);
+    WIRE_PUT(m, rules_ask, q->rules_ask);
     e = e ? e : put_labels(m, q, a);
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;
@@ -187,6 +189,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
         !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->run, m->has_run, &m->run, WIRE_RUN_SPEC_MAX) ||
+        !wire_text_get(&q->rules, m->has_rules, &m->rules, WIRE_RULES_MAX) ||
         !wire_text_get(&q->events.provider, m->has_provider, &m->provider, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->events.event, m->has_event, &m->event, MODEL_TEXT_MAX) ||
         !wire_text_get(&q->events.where, m->has_where, &m->where, WIRE_WHERE_MAX) ||
@@ -209,6 +212,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     q->until_ns = m->until_ns;
     q->last_ns = (int64_t)m->last_ns;
     q->limit = m->limit;
+    q->rules_ask = m->rules_ask;
     q->idle = m->idle != 0;
     q->exited = m->exited != 0;
     q->has_pid = m->has_pid != 0;

@@ -24,7 +24,6 @@
 #define RPC_QUERY_PULSE       "procfleet.v1.Query/Pulse"
 #define RPC_QUERY_OUTLIERS    "procfleet.v1.Query/Outliers"
 #define WIRE_USED_MAX         16u
-#define WIRE_ANCESTORS        16u /* of an event's process */
 
 struct wire_host {
     struct uuid id;
@@ -133,7 +132,6 @@ void wire_answer_free(struct wire_answer *a);
 NODISCARD enum err wire_query_server_info_encode(struct buf *out, const struct wire_server_info *m);
 NODISCARD enum err wire_query_server_info_decode(struct wire_server_info *m, const void *p,
                                                  size_t n);
-
 NODISCARD enum err wire_update_encode(struct buf *out, const struct wire_update *u);
 NODISCARD enum err wire_update_decode(struct wire_update **out, const void *p, size_t n);
 void wire_update_free(struct wire_update *u);
