@@ -4,6 +4,7 @@ questions take at most 64 MiB of memory, all of them for 4 GiB and more."""
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,16 @@ from fleet import BIN, check, ensure, skip
 BYTES = int(os.environ.get("TRACE_BYTES", 256 << 20))
 COMPRESS = ["compress"] if os.environ.get("TRACE_COMPRESS") == "1" else []
 LIMIT = 32 * 10**6  # of resident memory, whatever the size of the trace
-ASKED = [["stacks"], ["stacks", "--event", "switch", "--format", "html"], ["pcap"]]
-ASKED_OF_LARGE = [["stacks", "--event", "ready"], ["clr"], ["tree"], ["files"], ["modules"], ["tcp"], ["http"], ["dns"], ["rpc"], ["providers"],
-                  ["marks"], ["threads"]]
+ASKED = [["stacks"], ["stacks", "--event", "switch", "--ready", "--format", "html"], ["pcap"]]
+MORE = {"events": ["--provider", "Process"], "stacks": ["--event", "virtual", "--live"]}  # beside the command's name
+
+
+def every_command():
+    """As the program lists them; those of a large recording."""
+    text = subprocess.run([os.path.join(BIN, "procfleet-etl"), "--help"], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"^  ([a-z]+) ", text.split("Commands:")[1].split("\n\n")[0], re.M)
+    return [[n, *MORE.get(n, [])] for n in names if n not in ("summary", "layouts", "session", "completion", "man", "version")]
+
 
 said = []
 
@@ -56,6 +64,7 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
     took = time.monotonic() - begun
     check("it ends well", status, 0)
     ensure("progress is shown on a terminal, and wiped", took < 0.5 or (" % " in said[0] and "".join(said).endswith("\033[K")), said[:3])
+    ensure("with an estimate of what is left", took < 4 or " left" in "".join(said), said[-3:])
     with open(answer, encoding="utf-8") as f:
         summary = json.load(f)
     check("every record is counted", summary["events_total"], truth["records"])
@@ -68,7 +77,7 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
     print("%d bytes, %d records in %.1f s (%.1f M/s, %.1f s of CPU), %.1f MB resident at most" % (
         size, truth["records"], took, truth["records"] / took / 1e6, usage.ru_utime + usage.ru_stime, peak / 1e6))
     ensure("resident memory stays below %d MB" % (LIMIT // 10**6), peak < LIMIT, peak)
-    for asked in ASKED + (ASKED_OF_LARGE if BYTES >= 1 << 32 else []):
+    for asked in ASKED + (every_command() if BYTES >= 1 << 32 else []):
         with open(os.devnull, "wb") as nowhere:
             child = subprocess.Popen([os.path.join(BIN, "procfleet-etl"), *asked, trace], stdout=nowhere, stderr=nowhere)
             _, status, usage = os.wait4(child.pid, 0)

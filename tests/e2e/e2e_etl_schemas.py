@@ -181,6 +181,21 @@ def programs():
             run = subprocess.run([ETL, "providers", recording(name.removesuffix(".man")), "--manifests", room, "--format", "json"],
                                  capture_output=True, text=True, timeout=60, check=True)
             ensure("%s: by the program" % name, any(r.get("schema") == "manifest" and not r["provider"].startswith("dd5") for r in json.loads(run.stdout)), run.stdout[:300])
+        # Maps and structs, of several providers: by their XML and by a program, with its texts in it, in its language's file, without them.
+        xml, clr = os.path.join(MANIFESTS, "ClrEtwAll.man"), os.path.join(room, "clr")
+        os.makedirs(os.path.join(clr, "en-US"))
+        path = os.path.join(clr, "clretw.dll")
+        for name in ("gcevents", "diaghub.user_paged.1"):
+            want = [r.get("fields") for r in events(recording(name), "--manifests", xml, "--provider", "*DotNETRuntime*")]
+            ensure("%s: there are maps and structs" % name, any(isinstance(v, list) for f in want for v in (f or {}).values()) or name != "diaghub.user_paged.1")
+            for texts in (None, os.path.join(clr, "en-US", "clretw.dll.mui")):
+                etl_wevt_file.write(path, xml, texts)
+                check("%s: the CLR's manifest in a program%s" % (name, ", texts beside it" if texts else ""),
+                      [r.get("fields") for r in events(recording(name), "--manifests", path, "--provider", "*DotNETRuntime*")] == want, True)
+            os.remove(texts)
+            bare = [r.get("fields") for r in events(recording(name), "--manifests", path, "--provider", "*DotNETRuntime*")]
+            ensure("%s: without texts values stay numbers" % name, len(bare) == len(want) and bare != want and
+                   [f and list(f) for f in bare] == [f and list(f) for f in want])
         path = os.path.join(room, "cut.sys")
         with open(os.path.join(room, "tx-winrm.DLL"), "rb") as f, open(path, "wb") as to:
             to.write(f.read()[:2000])

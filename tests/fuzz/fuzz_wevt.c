@@ -36,7 +36,7 @@ static void try_elements(const uint8_t *p, size_t n)
     const struct etl_wevt_sink sink = {&touch, on_begin, on_end, on_stopped};
     uint8_t *copy = touch_copy(p, n);
 
-    err_ignore(etl_wevt_elements(copy, n, &sink));
+    err_ignore(etl_wevt_elements(copy, n, copy, n, &sink)); /* any bytes are messages, too */
     touch_balanced(&touch);
     free(copy);
 }
@@ -48,7 +48,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     uint8_t *resource;
     size_t size;
 
-    if (etl_wevt_resource(&input, &resource, &size) == ERR_OK) {
+    if (etl_wevt_resource(&input, ETL_WEVT_MESSAGES, &resource, &size) == ERR_OK) {
+        mem_free(resource);
+    }
+    if (etl_wevt_resource(&input, ETL_WEVT_TEMPLATE, &resource, &size) == ERR_OK) {
         try_elements(resource, size);
         mem_free(resource);
     }

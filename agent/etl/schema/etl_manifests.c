@@ -156,19 +156,53 @@ static bool program_read(void *ctx, uint64_t offset, void *p, size_t n)
            fread(p, 1, n, r->file) == n;
 }
 
-static enum err read_program(struct reading *r, const struct etw_manifest_sink *to)
+/* Texts of maps: of the program itself, or of a file of its language beside it, as the system's
+ * own have them. None is no error: values stay numbers. */
+static void read_messages(struct reading *r, uint8_t **out, size_t *n)
+{
+    static const char *const places[] = {"", "en-US/"};
+    const char *path = r->ms->files[r->number], *name = path + strlen(path);
+    char beside[4096];
+    struct reading other = {.ms = r->ms};
+    const struct etl_wevt_input input = {program_read, r}, others = {program_read, &other};
+
+    *out = NULL;
+    *n = 0;
+    if (etl_wevt_resource(&input, ETL_WEVT_MESSAGES, out, n) == ERR_OK) {
+        return;
+    }
+    while (name > path && name[-1] != '/' && name[-1] != '\\') {
+        name--;
+    }
+    for (size_t i = 0; i < sizeof places / sizeof *places && !*out; i++) {
+        int used = snprintf(beside, sizeof beside, "%.*s%s%s.mui", (int)(name - path), path,
+                            places[i], name);
+
+        other.file = used > 0 && (size_t)used < sizeof beside ? os_fopen(beside, "rb") : NULL;
+        if (other.file) {
+            err_ignore(etl_wevt_resource(&others, ETL_WEVT_MESSAGES, out, n));
+            (void)fclose(other.file);
+        }
+    }
+}
+
+static enum err read_program(struct reading *r, const struct etw_manifest_sink *to, bool events)
 {
     const struct etl_wevt_input input = {program_read, r};
     const struct etl_wevt_sink sink = {
         .ctx = r, .begin = to->begin, .end = to->end, .stopped = to->stopped};
-    uint8_t *resource;
-    size_t n;
-    enum err e = etl_wevt_resource(&input, &resource, &n);
+    uint8_t *resource, *messages = NULL;
+    size_t n, n_messages = 0;
+    enum err e = etl_wevt_resource(&input, ETL_WEVT_TEMPLATE, &resource, &n);
 
     if (e) {
         return e == ERR_NOTFOUND ? ERR_CORRUPT : e; /* no manifest */
     }
-    e = etl_wevt_elements(resource, n, &sink);
+    if (events) {
+        read_messages(r, &messages, &n_messages);
+    }
+    e = etl_wevt_elements(resource, n, messages, n_messages, &sink);
+    mem_free(messages);
     mem_free(resource);
     return e;
 }
@@ -186,7 +220,7 @@ static enum err read_file(struct reading *r, bool events)
     if (!r->file) {
         return ERR_IO;
     }
-    e = is_program_name(r->ms->files[r->number]) ? read_program(r, &sink)
+    e = is_program_name(r->ms->files[r->number]) ? read_program(r, &sink, events)
                                                  : etw_manifest_stream(&sink);
     (void)fclose(r->file);
     return e;

@@ -3,14 +3,23 @@
  *
  *   "CRIM", size u32, version u16 × 2, providers u32, then of each: GUID, offset u32
  *   "WEVT", size u32, message u32, parts u32, u32, then of each part: offset u32, u32
+ *   "MAPS", size u32, maps u32, then the offset of each u32, or of each but the first, which then
+ *     lies behind them:
+ *     "VMAP" or "BMAP" (bits), size u32, name u32, flags u32, values u32, then of each: value u32,
+ *     message u32; without the flags in older ones
  *   "TTBL", size u32, templates u32, templates one behind the other:
- *     "TEMP", size u32, items u32, names u32, offset of the items u32, u32, GUID, binary XML;
- *     an item: flags u32, in type u8, out type u8, u16, u32, count u16, length u16, name u32
- *     (flags 1 a struct, 2 the length and 4 the count is the number of another item)
+ *     "TEMP", size u32, items u32, items with members of structs u32, offset of the items u32, u32,
+ *     GUID, binary XML; members stand behind the others;
+ *     an item: flags u32, in type u8, out type u8, u16, map u32, count u16, length u16, name u32;
+ *     of a struct first member u16 and members u16 instead of the types
+ *     (flags 1 a struct, 2 a length, 4 the length is that of an item, 8 a count, 16 of an item)
  *   "EVNT", size u32, events u32, u32, then of each 48 bytes: id u16, version, channel, level,
  *     opcode u8, task u16, keywords u64, message u32, and offsets u32: template, opcode (its name's
  *     at 8), level, task (its name's at 24), keywords, channel
- *   a text: size u32, UTF-16 with its end */
+ *   a text: size u32, UTF-16 with its end
+ *
+ * Messages: blocks u32, then of each: first and last id u32, offset u32 of the first of its texts,
+ * one behind the other: size u16, flags u16 (1 UTF-16), text. */
 #include "agent/etl/schema/etl_wevt.h"
 
 #include <stdio.h>
@@ -25,6 +34,9 @@
 #define PROVIDERS_MAX 1024
 #define PARTS_MAX     64
 #define ITEMS_MAX     1024
+#define MAP_VALUES    1024
+#define MESSAGE_STEPS (1u << 20)
+#define MESSAGE_TYPE  11 /* of resources */
 #define EVENT_BYTES   48
 #define ITEM_BYTES    20
 #define ELEMENT_BYTES 8 /* less than any takes */
@@ -115,7 +127,8 @@ static bool is_wevt(const struct pe *pe, uint32_t name)
 }
 
 /* The entry that is wanted in a level at `at`, of others the first. */
-static enum err level_find(const struct pe *pe, uint32_t at, bool by_name, uint32_t *out)
+static enum err level_find(const struct pe *pe, uint32_t at, const enum etl_wevt_kind *kind,
+                           uint32_t *out)
 {
     uint8_t head[16], entry[8];
     size_t n;
@@ -128,7 +141,8 @@ static enum err level_find(const struct pe *pe, uint32_t at, bool by_name, uint3
         if (!pe_read(pe, (uint64_t)pe->resources + at + 16 + 8 * i, entry, sizeof entry)) {
             return ERR_CORRUPT;
         }
-        if (!by_name || is_wevt(pe, cur_at32le(entry))) {
+        if (!kind || (*kind == ETL_WEVT_MESSAGES ? cur_at32le(entry) == MESSAGE_TYPE
+                                                 : is_wevt(pe, cur_at32le(entry)))) {
             *out = cur_at32le(entry + 4);
             return ERR_OK;
         }
@@ -136,7 +150,8 @@ static enum err level_find(const struct pe *pe, uint32_t at, bool by_name, uint3
     return ERR_NOTFOUND;
 }
 
-enum err etl_wevt_resource(const struct etl_wevt_input *in, uint8_t **out, size_t *n)
+enum err etl_wevt_resource(const struct etl_wevt_input *in, enum etl_wevt_kind kind, uint8_t **out,
+                           size_t *n)
 {
     struct pe pe;
     uint32_t at = 0;
@@ -144,7 +159,7 @@ enum err etl_wevt_resource(const struct etl_wevt_input *in, uint8_t **out, size_
     enum err e = pe_open(&pe, in);
 
     for (unsigned level = 0; level < 3 && !e; level++) {
-        e = level_find(&pe, at, level == 0, &at);
+        e = level_find(&pe, at, level == 0 ? &kind : NULL, &at);
         if (!e && (level < 2) != (at >> 31 != 0)) {
             e = ERR_CORRUPT; /* levels end with the third */
         }
@@ -179,6 +194,8 @@ struct wevt {
     size_t n;
     const struct etl_wevt_sink *sink;
     size_t room; /* elements that it can have: parts may be referred to again and again */
+    const uint8_t *messages;
+    size_t n_messages, steps; /* that searches for messages may still take */
     struct buf text;
 };
 
@@ -279,50 +296,232 @@ static const char *out_type(uint8_t type)
     return type < sizeof types / sizeof *types ? types[type] : "";
 }
 
-/* How many or how long: a number, the name of another item, or nothing. */
-static const char *measure(struct wevt *w, const uint8_t *items, size_t item, bool by_item,
-                           uint16_t value, uint16_t none, char out[ETL_WEVT_TEXT])
+/* -- messages and maps -- */
+
+/* The text of a message of a block, whose first is at `at`; "" when there is none. */
+static void block_text(struct wevt *w, uint64_t at_offset, uint32_t nth, char out[ETL_WEVT_TEXT])
 {
-    if (by_item && value < item) {
-        text_at(w, cur_at32le(items + ITEM_BYTES * (size_t)value + 16), out);
-    } else if (!by_item && value > none) {
+    struct cur c = cur_make(w->messages, w->n_messages);
+    size_t size = 0, units = 0;
+    uint16_t flags = 0;
+    const uint8_t *p = NULL;
+
+    out[0] = '\0';
+    if (at_offset > w->n_messages) {
+        return;
+    }
+    cur_skip(&c, (size_t)at_offset);
+    for (uint64_t i = 0; i <= nth && w->steps; i++, w->steps--) {
+        size = cur_u16le(&c);
+        flags = cur_u16le(&c);
+        p = cur_bytes(&c, size < 4 ? SIZE_MAX : size - 4);
+        if (!p) {
+            return;
+        }
+    }
+    buf_reset(&w->text);
+    if (p && w->steps && (flags & 1)) {
+        while (units < (size - 4) / 2 && units < ETL_WEVT_TEXT / 4 && cur_at16le(p + 2 * units)) {
+            units++;
+        }
+        buf_put_utf16le(&w->text, p, units);
+    }
+    for (; w->text.n && (unsigned char)w->text.p[w->text.n - 1] <= ' '; w->text.n--) {
+    }
+    (void)snprintf(out, ETL_WEVT_TEXT, "%.*s", (int)w->text.n, (const char *)w->text.p);
+}
+
+static void message_text(struct wevt *w, uint32_t id, char out[ETL_WEVT_TEXT])
+{
+    size_t blocks = w->n_messages >= 4 ? cur_at32le(w->messages) : 0;
+
+    out[0] = '\0';
+    for (size_t i = 0; i < blocks && 4 + 12 * (i + 1) <= w->n_messages && w->steps; i++) {
+        const uint8_t *b = w->messages + 4 + 12 * i;
+
+        w->steps--;
+        if (id >= cur_at32le(b) && id <= cur_at32le(b + 4)) {
+            block_text(w, cur_at32le(b + 8), id - cur_at32le(b), out);
+            return;
+        }
+    }
+}
+
+static const uint8_t *map_at(const struct wevt *w, uint64_t offset)
+{
+    const uint8_t *p = part_at(w, offset, "VMAP", 20);
+
+    return p ? p : part_at(w, offset, "BMAP", 20);
+}
+
+/* The name of the map at an offset; "" when there is none. */
+static void map_name(struct wevt *w, uint32_t offset, char out[ETL_WEVT_TEXT])
+{
+    const uint8_t *p = offset ? map_at(w, offset) : NULL;
+
+    text_at(w, p ? cur_at32le(p + 8) : 0, out);
+}
+
+static bool put_map(struct wevt *w, uint64_t offset)
+{
+    const uint8_t *head = map_at(w, offset), *values;
+    char name[ETL_WEVT_TEXT], value[16], text[ETL_WEVT_TEXT];
+    const char *const map[] = {"name", name, NULL};
+    const char *const entry[] = {"value", value, "message", text, NULL};
+    const char *kind = head && head[0] == 'B' ? "bitMap" : "valueMap";
+    uint64_t n = head ? cur_at32le(head + 16) : 0, skip = 20;
+
+    if (head && cur_at32le(head + 4) != 20 + 8 * n) { /* older ones have no flags */
+        n = cur_at32le(head + 12);
+        skip = 16;
+    }
+    values = head && n <= MAP_VALUES ? at(w, offset + skip, (size_t)n * 8) : NULL;
+    if (!values || !n) {
+        return true; /* its values are shown as numbers */
+    }
+    if (!takes(w, (size_t)n)) {
+        return false;
+    }
+    text_at(w, cur_at32le(head + 8), name);
+    w->sink->begin(w->sink->ctx, kind, map);
+    for (size_t i = 0; i < n; i++) {
+        message_text(w, cur_at32le(values + 8 * i + 4), text);
+        (void)snprintf(value, sizeof value, "%u", (unsigned)cur_at32le(values + 8 * i));
+        if (text[0]) {
+            element(w, "map", entry);
+        }
+    }
+    w->sink->end(w->sink->ctx, kind);
+    return true;
+}
+
+static bool put_maps(struct wevt *w, uint32_t offset)
+{
+    const uint8_t *head = part_at(w, offset, "MAPS", 12), *p;
+    size_t n = cur_at32le(head + 8);
+    uint64_t first = (uint64_t)offset + 12 + 4 * (uint64_t)(n ? n - 1 : 0);
+    bool implied = n && map_at(w, first), ok = !implied || put_map(w, first);
+
+    for (size_t i = 0; i + implied < n && ok && !w->sink->stopped(w->sink->ctx); i++) {
+        p = at(w, (uint64_t)offset + 12 + 4 * (uint64_t)i, 4);
+        ok = p && takes(w, 1) && put_map(w, cur_at32le(p));
+    }
+    return ok;
+}
+
+/* -- templates -- */
+
+enum { ITEM_STRUCT = 1, ITEM_LENGTH = 2, ITEM_LENGTH_OF = 4, ITEM_COUNT = 8, ITEM_COUNT_OF = 16 };
+
+struct template_items {
+    const uint8_t *items;
+    size_t n, all;  /* of the template itself; with members of structs */
+    size_t members; /* of all structs: they may have some in common */
+};
+
+/* How many or how long: a number, the name of another item, or nothing. */
+static const char *measure(struct wevt *w, const struct template_items *t, bool by_item, bool fixed,
+                           uint16_t value, char out[ETL_WEVT_TEXT])
+{
+    out[0] = '\0';
+    if (by_item && value < t->all) {
+        text_at(w, cur_at32le(t->items + ITEM_BYTES * (size_t)value + 16), out);
+    } else if (fixed) {
         (void)snprintf(out, ETL_WEVT_TEXT, "%u", (unsigned)value);
-    } else {
-        out[0] = '\0';
     }
     return out;
 }
 
+static bool is_plain(const uint8_t *item)
+{
+    return !(cur_at32le(item) & ITEM_STRUCT) && in_type(item[4])[0];
+}
+
+/* Whether all of it can be told: what cannot has no layout, rather than a wrong one. */
+static bool template_fits(struct template_items *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const uint8_t *item = t->items + ITEM_BYTES * i;
+        size_t first = cur_at16le(item + 4), n = cur_at16le(item + 6);
+
+        if (is_plain(item)) {
+            continue;
+        }
+        if (!(cur_at32le(item) & ITEM_STRUCT) || n == 0 || first < t->n || first + n > t->all) {
+            return false;
+        }
+        for (size_t k = 0; k < n; k++) {
+            if (!is_plain(t->items + ITEM_BYTES * (first + k))) {
+                return false;
+            }
+        }
+        t->members += n;
+    }
+    return true;
+}
+
+static void put_item(struct wevt *w, const struct template_items *t, size_t i)
+{
+    char name[ETL_WEVT_TEXT], count[ETL_WEVT_TEXT], length[ETL_WEVT_TEXT], map[ETL_WEVT_TEXT];
+    const uint8_t *item = t->items + ITEM_BYTES * i;
+    uint32_t flags = cur_at32le(item);
+    const char *const data[] = {
+        "name",
+        name,
+        "inType",
+        in_type(item[4]),
+        "outType",
+        out_type(item[5]),
+        "map",
+        map,
+        "count",
+        measure(w, t, flags & ITEM_COUNT_OF, flags & ITEM_COUNT, cur_at16le(item + 12), count),
+        "length",
+        measure(w, t, flags & ITEM_LENGTH_OF, flags & ITEM_LENGTH, cur_at16le(item + 14), length),
+        NULL};
+
+    map_name(w, cur_at32le(item + 8), map);
+    text_at(w, cur_at32le(item + 16), name);
+    element(w, "data", data);
+}
+
+static void put_struct(struct wevt *w, const struct template_items *t, size_t i)
+{
+    char name[ETL_WEVT_TEXT], count[ETL_WEVT_TEXT];
+    const uint8_t *item = t->items + ITEM_BYTES * i;
+    uint32_t flags = cur_at32le(item);
+    const char *const attributes[] = {
+        "name", name, "count",
+        measure(w, t, flags & ITEM_COUNT_OF, flags & ITEM_COUNT, cur_at16le(item + 12), count),
+        NULL};
+
+    text_at(w, cur_at32le(item + 16), name);
+    w->sink->begin(w->sink->ctx, "struct", attributes);
+    for (size_t k = 0; k < cur_at16le(item + 6); k++) {
+        put_item(w, t, (size_t)cur_at16le(item + 4) + k);
+    }
+    w->sink->end(w->sink->ctx, "struct");
+}
+
 static void put_template(struct wevt *w, uint32_t offset, const uint8_t *head)
 {
-    char tid[16], name[ETL_WEVT_TEXT], count[ETL_WEVT_TEXT], length[ETL_WEVT_TEXT];
+    struct template_items t = {.n = cur_at32le(head + 8), .all = cur_at32le(head + 12)};
+    char tid[16];
     const char *const id[] = {"tid", tid, NULL};
-    size_t n = cur_at32le(head + 8);
-    const uint8_t *items = n ? at(w, cur_at32le(head + 16), n * ITEM_BYTES) : head;
 
-    if (n > ITEMS_MAX || !items) {
+    t.all = t.all < t.n ? t.n : t.all;
+    t.items = t.all && t.all <= ITEMS_MAX ? at(w, cur_at32le(head + 16), t.all * ITEM_BYTES) : head;
+    if (t.all > ITEMS_MAX || !t.items || !template_fits(&t) || !takes(w, t.members)) {
         return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if ((cur_at32le(items + ITEM_BYTES * i) & 1) || !in_type(items[ITEM_BYTES * i + 4])[0]) {
-            return; /* its events have no layout */
-        }
     }
     (void)snprintf(tid, sizeof tid, "t%x", (unsigned)offset);
     w->sink->begin(w->sink->ctx, "template", id);
-    for (size_t i = 0; i < n; i++) {
-        const uint8_t *item = items + ITEM_BYTES * i;
-        uint32_t flags = cur_at32le(item);
-        const char *const data[] = {
-            "name",    name,
-            "inType",  in_type(item[4]),
-            "outType", out_type(item[5]),
-            "count",   measure(w, items, i, flags & 4, cur_at16le(item + 12), 1, count),
-            "length",  measure(w, items, i, flags & 2, cur_at16le(item + 14), 0, length),
-            NULL};
-
-        text_at(w, cur_at32le(item + 16), name);
-        element(w, "data", data);
+    for (size_t i = 0; i < t.n; i++) {
+        if (cur_at32le(t.items + ITEM_BYTES * i) & ITEM_STRUCT) {
+            put_struct(w, &t, i);
+        } else {
+            put_item(w, &t, i);
+        }
     }
     w->sink->end(w->sink->ctx, "template");
 }
@@ -382,7 +581,7 @@ static bool put_events(struct wevt *w, uint32_t offset)
     return true;
 }
 
-/* Templates first, since events refer to them. */
+/* What is referred to first: maps, templates, events. */
 static bool put_parts(struct wevt *w, uint32_t offset)
 {
     const uint8_t *head = part_at(w, offset, "WEVT", 20);
@@ -390,6 +589,11 @@ static bool put_parts(struct wevt *w, uint32_t offset)
     const uint8_t *parts = head && n <= PARTS_MAX ? at(w, (uint64_t)offset + 20, 8 * n) : NULL;
     bool ok = parts != NULL;
 
+    for (size_t i = 0; i < n && ok; i++) {
+        if (part_at(w, cur_at32le(parts + 8 * i), "MAPS", 12)) {
+            ok = put_maps(w, cur_at32le(parts + 8 * i));
+        }
+    }
     for (size_t i = 0; i < n && ok; i++) {
         if (part_at(w, cur_at32le(parts + 8 * i), "TTBL", 12)) {
             ok = put_templates(w, cur_at32le(parts + 8 * i));
@@ -423,10 +627,17 @@ static bool put_provider(struct wevt *w, const uint8_t *descriptor)
     return ok;
 }
 
-enum err etl_wevt_elements(const uint8_t *p, size_t n, const struct etl_wevt_sink *sink)
+enum err etl_wevt_elements(const uint8_t *p, size_t n, const uint8_t *messages, size_t n_messages,
+                           const struct etl_wevt_sink *sink)
 {
     static const char *const none[] = {NULL};
-    struct wevt w = {.p = p, .n = n, .sink = sink, .room = n / ELEMENT_BYTES};
+    struct wevt w = {.p = p,
+                     .n = n,
+                     .sink = sink,
+                     .room = n / ELEMENT_BYTES,
+                     .messages = messages,
+                     .n_messages = messages ? n_messages : 0,
+                     .steps = MESSAGE_STEPS};
     const uint8_t *head = part_at(&w, 0, "CRIM", 16);
     size_t providers = head ? cur_at32le(head + 12) : 0;
     bool ok = head && providers <= PROVIDERS_MAX && at(&w, 16, 20 * providers);

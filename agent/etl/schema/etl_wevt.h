@@ -1,9 +1,9 @@
 /* Manifests as they are compiled into programs: the resource WEVT_TEMPLATE of a PE file, given as
- * the elements that the manifest's XML would have: providers with templates and events.
+ * the elements that the manifest's XML would have: providers with maps, templates and events. The
+ * texts of maps are messages, in another resource of the program or of its language file.
  * Bounds:  ETL_WEVT_MAX bytes of resource; texts are cut at ETL_WEVT_TEXT bytes; an element
- *          for each 8 bytes, whatever refers to one place again and again. Maps are left
- *          out (their texts lie in another resource), and templates with structs, whose form is
- *          not published.
+ *          for each 8 bytes, whatever refers to one place again and again; maps of up to 1,024
+ *          values, and 1 Mi steps through messages for all of them.
  * Threads: any; no state. All input is hostile. */
 #ifndef PROCFLEET_AGENT_ETL_SCHEMA_ETL_WEVT_H
 #define PROCFLEET_AGENT_ETL_SCHEMA_ETL_WEVT_H
@@ -23,9 +23,15 @@ struct etl_wevt_input {
     void *ctx;
 };
 
-/* The resource of a PE file; mem_free. Errors: ERR_NOTFOUND (there is none), ERR_CORRUPT (no PE
+enum etl_wevt_kind {
+    ETL_WEVT_TEMPLATE, /* the manifest */
+    ETL_WEVT_MESSAGES, /* texts */
+};
+
+/* A resource of a PE file; mem_free. Errors: ERR_NOTFOUND (there is none), ERR_CORRUPT (no PE
  * file, or damaged), ERR_FULL, ERR_NOMEM */
-NODISCARD enum err etl_wevt_resource(const struct etl_wevt_input *in, uint8_t **out, size_t *n);
+NODISCARD enum err etl_wevt_resource(const struct etl_wevt_input *in, enum etl_wevt_kind kind,
+                                     uint8_t **out, size_t *n);
 
 struct etl_wevt_sink {
     void *ctx;
@@ -35,8 +41,9 @@ struct etl_wevt_sink {
     enum err (*stopped)(void *ctx); /* ERR_OK: go on */
 };
 
-/* Its elements. Errors: ERR_CORRUPT (what came before the damage was given; more elements than
+/* The elements of a manifest; messages  may be NULL: values of maps have no texts then. Errors: ERR_CORRUPT (what came before the damage was given; more elements than
  * its bytes can hold), and what `stopped` returns */
-NODISCARD enum err etl_wevt_elements(const uint8_t *p, size_t n, const struct etl_wevt_sink *sink);
+NODISCARD enum err etl_wevt_elements(const uint8_t *p, size_t n, const uint8_t *messages,
+                                     size_t n_messages, const struct etl_wevt_sink *sink);
 
 #endif

@@ -220,7 +220,7 @@ static void a_resource_gives_no_more_elements_than_its_bytes_can_hold(void **sta
         buf_put(&b, one, sizeof one);
     }
     assert_false(b.bad);
-    assert_err(etl_wevt_elements(b.p, b.n, &sink), ERR_CORRUPT);
+    assert_err(etl_wevt_elements(b.p, b.n, NULL, 0, &sink), ERR_CORRUPT);
     assert_true(given > ITEMS && given <= b.n / 8 + 2);
     buf_fini(&b);
 }
