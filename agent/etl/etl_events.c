@@ -567,7 +567,9 @@ static void note_nothing(const struct etl_events *s)
     if (s->shown == 0 && s->left > 0 && !s->job->failed && !s->job->partial) {
         fprintf(stderr, "procfleet-etl: none of %llu %s matches%s\n", (unsigned long long)s->read,
                 plural(s->read, "record", "records"),
-                opt_value(s->job->args, "provider") ? "; 'etl info' lists the providers" : "");
+                opt_value(s->job->args, "provider") || opt_value(s->job->args, "event")
+                    ? "; 'providers' lists what is recorded"
+                    : "");
     }
 }
 

@@ -152,6 +152,10 @@ static int dispatch(int argc, char **argv)
     for (size_t i = 0; i < STANDARD; i++) {
         subs[COMMANDS + i] = standard[i];
     }
+    if (argc > 1 && os_is_file(argv[1])) {
+        return fail(ERR_USAGE, "a command comes before the file, such as 'info' or 'summary'; "
+                               "'procfleet-etl --help' lists them");
+    }
     chosen = opt_program_begin(&program, argc, argv, &code);
     for (size_t i = 0; i < COMMANDS; i++) {
         if (commands[i]->opts == chosen) {

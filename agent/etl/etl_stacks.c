@@ -27,7 +27,7 @@
 #include "common/os/os.h"
 #include "common/text/value_text.h"
 
-/* KTHREAD_STATE of the thread that a switch takes off: it could go on. */
+/* KTHREAD_STATE of one that is taken off and could go on. */
 enum { OLD_READY = 1, OLD_STANDBY = 3, OLD_DEFERRED_READY = 7 };
 
 #define WAITS_MAX    131072
@@ -40,6 +40,7 @@ enum { OLD_READY = 1, OLD_STANDBY = 3, OLD_DEFERRED_READY = 7 };
 #define LIVE_MEMORY  ((size_t)20 << 20) /* of ranges and weights, which are taken off it */
 #define NODE_MEMORY  36                 /* bytes, with its share of tables */
 #define NODES_LEAST  65536
+#define NOTHING      "no %s are recorded, or none is meant; see --event, and 'providers'"
 #define SHOWN        40 /* rows of a table without --limit */
 #define STACK_EXT_32 5
 #define STACK_EXT_64 6
@@ -742,10 +743,9 @@ static void put_notes(struct etl_stacks *s, struct table *sheet, const char *fil
     const struct etl_stack_names_stats *n = etl_stack_names_stats(s->names);
 
     if (!j->events && sheet) {
-        etl_job_note(sheet, file, "no %s are recorded, or none is meant", events_of[s->of].what);
+        etl_job_note(sheet, file, NOTHING, events_of[s->of].what);
     } else if (!j->events) {
-        fprintf(stderr, ETL_JOB_PROGRAM ": %s: no %s are recorded, or none is meant\n", file,
-                events_of[s->of].what);
+        fprintf(stderr, ETL_JOB_PROGRAM ": %s: " NOTHING "\n", file, events_of[s->of].what);
     } else if (sheet) {
         etl_job_note(sheet, file, "%llu %s, %llu of them with a stack",
                      (unsigned long long)j->events, events_of[s->of].what,

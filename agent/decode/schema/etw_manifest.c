@@ -644,3 +644,60 @@ enum err etw_manifest_finish(struct etw_manifest *m, const uint8_t guid[16], str
     }
     return e;
 }
+
+/* ---- a document in memory ---- */
+
+struct document {
+    struct etw_manifest *m;
+    const char *p;
+    size_t n;
+};
+
+static size_t document_read(void *ctx, void *p, size_t n)
+{
+    struct document *d = ctx;
+
+    n = n < d->n ? n : d->n;
+    if (n == 0) {
+        return 0;
+    }
+    memcpy(p, d->p, n);
+    d->p += n;
+    d->n -= n;
+    return n;
+}
+
+static void document_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    struct document *d = ctx;
+
+    etw_manifest_begin(d->m, name, attributes);
+}
+
+static void document_end(void *ctx, const char *name)
+{
+    struct document *d = ctx;
+
+    etw_manifest_end(d->m, name);
+}
+
+static enum err document_stopped(void *ctx)
+{
+    const struct document *d = ctx;
+
+    return d->m->bad;
+}
+
+void etw_manifest_parse(struct etw_manifest *m, const char *xml, size_t n)
+{
+    struct document d = {.m = m, .p = xml, .n = n};
+    const struct etw_manifest_sink sink = {.ctx = &d,
+                                           .utf8 = true,
+                                           .read = document_read,
+                                           .begin = document_begin,
+                                           .end = document_end,
+                                           .stopped = document_stopped};
+    enum err e = n > ETW_MANIFEST_XML_MAX ? ERR_CORRUPT : etw_manifest_stream(&sink);
+
+    m->bad = m->bad ? m->bad : e;
+}

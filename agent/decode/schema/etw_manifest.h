@@ -58,7 +58,7 @@ NODISCARD enum err etw_manifest_finish(struct etw_manifest *m, const uint8_t gui
                                        struct schema *s, uint64_t *events);
 
 /* Reads a document into `m`, which is initialised; the result is in m->bad. Document types are
- * refused, so there is nothing to expand. ERR_UNSUPPORTED: built without expat. */
+ * refused, so there is nothing to expand. ERR_UNSUPPORTED: a Windows without a reader of XML. */
 void etw_manifest_parse(struct etw_manifest *m, const char *xml, size_t n);
 
 /* The elements of a document that `read` gives piece by piece: up to `n` bytes, 0 at its end. It is
@@ -67,6 +67,7 @@ void etw_manifest_parse(struct etw_manifest *m, const char *xml, size_t n);
  */
 struct etw_manifest_sink {
     void *ctx;
+    bool utf8; /* whatever the document says of itself */
     size_t (*read)(void *ctx, void *p, size_t n);
     void (*begin)(void *ctx, const char *name, const char *const *attributes);
     void (*end)(void *ctx, const char *name);

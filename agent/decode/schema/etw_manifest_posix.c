@@ -81,12 +81,12 @@ static void read_all(struct reading *r)
     }
 }
 
-static enum err read_document(const struct etw_manifest_sink *sink, const char *encoding)
+enum err etw_manifest_stream(const struct etw_manifest_sink *sink)
 {
     static const XML_Memory_Handling_Suite memory = {mem_alloc, xml_realloc, mem_free};
     struct reading r = {.sink = sink};
 
-    r.parser = XML_ParserCreate_MM(encoding, &memory, NULL);
+    r.parser = XML_ParserCreate_MM(sink->utf8 ? "UTF-8" : NULL, &memory, NULL);
     if (!r.parser) {
         return ERR_NOMEM;
     }
@@ -96,65 +96,4 @@ static enum err read_document(const struct etw_manifest_sink *sink, const char *
     read_all(&r);
     XML_ParserFree(r.parser);
     return r.bad;
-}
-
-enum err etw_manifest_stream(const struct etw_manifest_sink *sink)
-{
-    return read_document(sink, NULL);
-}
-
-/* -- a document in memory -- */
-
-struct document {
-    struct etw_manifest *m;
-    const char *p;
-    size_t n;
-};
-
-static size_t document_read(void *ctx, void *p, size_t n)
-{
-    struct document *d = ctx;
-
-    n = n < d->n ? n : d->n;
-    if (n == 0) {
-        return 0;
-    }
-    memcpy(p, d->p, n);
-    d->p += n;
-    d->n -= n;
-    return n;
-}
-
-static void document_begin(void *ctx, const char *name, const char *const *attributes)
-{
-    struct document *d = ctx;
-
-    etw_manifest_begin(d->m, name, attributes);
-}
-
-static void document_end(void *ctx, const char *name)
-{
-    struct document *d = ctx;
-
-    etw_manifest_end(d->m, name);
-}
-
-static enum err document_stopped(void *ctx)
-{
-    const struct document *d = ctx;
-
-    return d->m->bad;
-}
-
-void etw_manifest_parse(struct etw_manifest *m, const char *xml, size_t n)
-{
-    struct document d = {.m = m, .p = xml, .n = n};
-    const struct etw_manifest_sink sink = {.ctx = &d,
-                                           .read = document_read,
-                                           .begin = document_begin,
-                                           .end = document_end,
-                                           .stopped = document_stopped};
-    enum err e = n > ETW_MANIFEST_XML_MAX ? ERR_CORRUPT : read_document(&sink, "UTF-8");
-
-    m->bad = m->bad ? m->bad : e;
 }
