@@ -25,7 +25,9 @@ struct reading {
     ISequentialStream stream; /* what xmllite reads; first, so that it leads here */
     const struct etw_manifest_sink *sink;
     IXmlReader *reader;
-    size_t all; /* bytes read */
+    size_t all;   /* bytes read */
+    size_t depth; /* open elements */
+    bool any;     /* an element was there */
     struct buf text;
     enum err bad;
 };
@@ -49,8 +51,12 @@ static ULONG STDMETHODCALLTYPE stream_count(ISequentialStream *s)
 static HRESULT STDMETHODCALLTYPE stream_read(ISequentialStream *s, void *p, ULONG n, ULONG *got)
 {
     struct reading *r = (struct reading *)s;
-    size_t have = r->sink->read(r->sink->ctx, p, n);
+    size_t have = 0, more = 1;
 
+    while (have < n && more) { /* fewer bytes than asked for mean the end */
+        more = r->sink->read(r->sink->ctx, (uint8_t *)p + have, n - have);
+        have += more;
+    }
     r->all += have;
     if (r->all > ETW_MANIFEST_FILE_MAX) {
         r->bad = ERR_CORRUPT;
@@ -125,8 +131,11 @@ static HRESULT on_element(struct reading *r, bool begins)
         h = begins ? put_attributes(r, places, &n) : S_OK;
     }
     if (FAILED(h) || r->text.bad) {
-        return FAILED(h) ? h : E_FAIL;
+        return FAILED(h) ? h : r->text.bad == ERR_NOMEM ? E_OUTOFMEMORY : E_FAIL;
     }
+    r->any = true;
+    r->depth += begins && !empty;
+    r->depth -= !begins && r->depth > 0;
     for (size_t i = 0; i < n; i++) {
         attributes[i] = (const char *)r->text.p + places[i];
     }
@@ -153,10 +162,10 @@ static HRESULT read_nodes(struct reading *r)
             h = E_FAIL;
         }
         if (FAILED(h) || r->bad) {
-            break;
+            return h;
         }
     }
-    return h;
+    return SUCCEEDED(h) && (r->depth || !r->any) ? E_FAIL : h; /* it ends before its end */
 }
 
 /* -- a document -- */
@@ -200,9 +209,6 @@ enum err etw_manifest_stream(const struct etw_manifest_sink *sink)
     } else {
         r.bad = h == E_OUTOFMEMORY ? ERR_NOMEM : ERR_UNSUPPORTED;
     }
-    buf_fini(&r.text);
-    if (module) {
-        FreeLibrary(module);
-    }
+    buf_fini(&r.text); /* the library stays: it is asked again and again */
     return r.bad ? r.bad : SUCCEEDED(h) ? ERR_OK : h == E_OUTOFMEMORY ? ERR_NOMEM : ERR_CORRUPT;
 }

@@ -41,8 +41,9 @@ struct etl_wevt_sink {
     enum err (*stopped)(void *ctx); /* ERR_OK: go on */
 };
 
-/* The elements of a manifest; messages  may be NULL: values of maps have no texts then. Errors: ERR_CORRUPT (what came before the damage was given; more elements than
- * its bytes can hold), and what `stopped` returns */
+/* The elements of a manifest. messages  may be NULL: values of maps have no texts then.
+ * Errors: ERR_CORRUPT (what came before the damage was given; more elements than its bytes can
+ * hold), and what `stopped` returns */
 NODISCARD enum err etl_wevt_elements(const uint8_t *p, size_t n, const uint8_t *messages,
                                      size_t n_messages, const struct etl_wevt_sink *sink);
 
