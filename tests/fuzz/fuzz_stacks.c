@@ -1,6 +1,7 @@
-/* Any bytes as events, stacks, keys and definitions, with few times, threads and addresses so that
- * they meet: whatever comes, the tree's weights are the events that went in. */
-#include "agent/etl/stack/etl_stack_join.h"
+/* Any bytes as events, allocations, stacks, keys and definitions, with few times, threads and
+ * addresses so that they meet: whatever comes, the tree's weights are the events that went in, and
+ * what is live. */
+#include "agent/etl/stack/etl_stack_live.h"
 #include "agent/etl/symbol/etl_methods.h"
 #include "common/base/cur.h"
 #include "tests/fuzz/touch.h"
@@ -21,7 +22,19 @@ static bool is_kernel(void *ctx, uint64_t address, uint8_t pointer_size)
     return address & 0x80;
 }
 
-static void one_step(struct etl_stack_join *j, struct cur *c, uint64_t *events)
+/* An event whose weight is what is left of a range. */
+static void allocate(struct etl_stack_join *j, struct etl_stack_live *live, int64_t ticks,
+                     uint32_t tid, uint64_t base, uint64_t n)
+{
+    struct etl_stack_event ev = {.ticks = ticks, .tid = tid, .later = etl_stack_join_later(j)};
+
+    touch_must(ev.later != 0);
+    etl_stack_join_event(j, &ev);
+    etl_stack_live_put(live, tid, base, n, ev.later);
+}
+
+static void one_step(struct etl_stack_join *j, struct etl_stack_live *live, struct cur *c,
+                     uint64_t *events)
 {
     uint8_t op = cur_u8(c), where = cur_u8(c);
     int64_t ticks = where >> 4;
@@ -34,8 +47,13 @@ static void one_step(struct etl_stack_join *j, struct cur *c, uint64_t *events)
         return;
     }
     switch (op % 8) {
-    case 0:
     case 1:
+        if (op & 0x10) {
+            allocate(j, live, ticks, tid, where, part.n);
+            break;
+        }
+        __attribute__((fallthrough));
+    case 0:
         etl_stack_join_event(
             j, &(struct etl_stack_event){
                    .ticks = ticks, .tid = tid, .cpu = cpu, .ip = op >> 4, .weight = 1});
@@ -53,7 +71,11 @@ static void one_step(struct etl_stack_join *j, struct cur *c, uint64_t *events)
         etl_stack_join_define(j, op >> 4, 0, &part);
         break;
     default:
-        etl_stack_join_latest(j, tid, &part);
+        if (op & 0x10) {
+            etl_stack_live_free(live, tid, where, part.n);
+        } else {
+            etl_stack_join_latest(j, tid, &part);
+        }
         break;
     }
 }
@@ -83,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     struct etl_stack_join_conf conf = {
         .tree = &tree, .frame = frame, .is_kernel = is_kernel, .ctx = &tree};
     struct etl_stack_join *j = NULL;
+    struct etl_stack_live *live = NULL;
     struct cur c = cur_make(p, n);
     uint64_t events = 0, *totals;
     uint32_t *names;
@@ -91,9 +114,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     conf.no_stack = etl_stack_tree_frame(&tree, ETL_STACK_TEXT, 0, 1);
     conf.not_recorded = etl_stack_tree_frame(&tree, ETL_STACK_TEXT, 0, 2);
     touch_must(etl_stack_join_create(&j, &conf) == ERR_OK);
+    touch_must(etl_stack_live_create(&live, j) == ERR_OK);
     while (!c.bad) {
-        one_step(j, &c, &events);
+        one_step(j, live, &c, &events);
     }
+    events += etl_stack_live_end(live);
+    etl_stack_live_destroy(live);
     etl_stack_join_end(j);
     names = calloc(tree.n_frames, sizeof *names);
     for (size_t i = 0; i < tree.n_frames; i++) {

@@ -25,9 +25,9 @@ struct reading {
     ISequentialStream stream; /* what xmllite reads; first, so that it leads here */
     const struct etw_manifest_sink *sink;
     IXmlReader *reader;
-    size_t all;   /* bytes read */
-    size_t depth; /* open elements */
-    bool any;     /* an element was there */
+    size_t all;             /* bytes read */
+    size_t elements, depth; /* that began; open ones */
+    bool any;               /* an element was there */
     struct buf text;
     enum err bad;
 };
@@ -133,9 +133,12 @@ static HRESULT on_element(struct reading *r, bool begins)
     if (FAILED(h) || r->text.bad) {
         return FAILED(h) ? h : r->text.bad == ERR_NOMEM ? E_OUTOFMEMORY : E_FAIL;
     }
+    if (begins ? ++r->elements > r->all / 3 + 1 : r->depth == 0) {
+        return E_FAIL; /* Wine's says the same again and again behind the end of what is cut */
+    }
     r->any = true;
     r->depth += begins && !empty;
-    r->depth -= !begins && r->depth > 0;
+    r->depth -= !begins;
     for (size_t i = 0; i < n; i++) {
         attributes[i] = (const char *)r->text.p + places[i];
     }
