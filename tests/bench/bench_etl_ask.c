@@ -86,6 +86,7 @@ static void load(const char *name, bool (*wanted)(const struct raw_event *))
 /* One pass over all records; ns of CPU time. */
 static int64_t pass(enum etl_clr_list list)
 {
+    static struct etl_range all;
     struct instances_conf conf = {.instances_max = 64, .threads_max = 64, .text_max = 4096};
     struct etl_walk walk = {0};
     struct etl_clr_figures *f;
@@ -94,12 +95,12 @@ static int64_t pass(enum etl_clr_list list)
 
     bench_check(instances_create(&walk.table, &conf), NULL);
     bench_check(decode_create(&d), NULL);
-    bench_check(etl_clr_figures_create(&f, list, NULL), NULL);
+    bench_check(etl_clr_figures_create(&f, list, &all), NULL);
     f->walk = &walk;
     took_ns = os_cpu_ns();
     for (size_t i = 0; i < n_records; i++) {
         struct event ev;
-        struct etl_walk_record r = {.raw = &records[i]};
+        struct etl_walk_record r = {.raw = &records[i], .meant = true};
 
         r.decoded = decode_event(d, &records[i], &ev);
         r.ev = r.decoded == ERR_OK ? &ev : NULL;
