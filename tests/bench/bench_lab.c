@@ -136,7 +136,7 @@ static int64_t once(enum what what, size_t n, size_t *bytes)
     }
     bench_check(compare_runs(&c, &ask), "compare");
     if (what == REPORT) {
-        const struct report r = {s.b, n, c, "pr", "main", "bench", "bench"};
+        const struct report r = {s.b, n, c, "pr", "main", "bench", "bench", NULL};
         struct buf out;
 
         buf_init(&out, 2 * REPORT_MAX);

@@ -85,8 +85,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     part = (struct journal_part){.packed = true, .content = p, .content_n = n};
     part.about.n = n > 0 ? p[0] * 16u : 0;
     try_part(&part);
-    while (journal_format_topic(&topic, &at, &left) == ERR_OK) {
-        assert(at + left == p + n && topic.name.n <= MODEL_HOST_NAME_MAX);
+    for (enum journal_kind kind = JOURNAL_TOPICS; kind <= JOURNAL_TOPICS3; kind++) {
+        at = p;
+        left = n;
+        while (journal_format_topic(&topic, kind, &at, &left) == ERR_OK) {
+            assert(at + left == p + n && topic.name.n <= MODEL_HOST_NAME_MAX);
+        }
     }
     buf_init(&b, 1u << 20);
     count = put_records(&b, p, n);
