@@ -237,8 +237,10 @@ static uint64_t notices_sent(struct rules_live *l)
         mine->sent = l->unsent[n].n;
         n++;
     }
-    memmove(l->unsent, l->unsent + n, (l->n_unsent - n) * sizeof *l->unsent);
-    l->n_unsent -= n;
+    if (n > 0) {
+        memmove(l->unsent, l->unsent + n, (l->n_unsent - n) * sizeof *l->unsent);
+        l->n_unsent -= n;
+    }
     return mine->sent;
 }
 

@@ -415,7 +415,8 @@ static void the_description_and_the_routes_agree(void **state)
 /* What the page has other means for: ids for hosts, expressions for labels, timelines for kin. */
 static bool is_of_the_command_line(const char *field)
 {
-    static const char *const fields[] = {"hosts", "labels", "ancestors", "class"};
+    static const char *const fields[] = {"hosts", "labels", "ancestors",
+                                         "class", "rules",  "rules_ask"};
 
     for (size_t i = 0; i < COUNT_OF(fields); i++) {
         if (strcmp(fields[i], field) == 0) {

@@ -73,7 +73,9 @@ def events_are_whole(fleet, receiver):
     wanted, got = truth(fleet), ids()
     check("an id has one event", [i for i, events in got.items() if len(events) != 1], [])
     count = collections.Counter(next(iter(events)) for events in got.values())
-    check("as many ids as events", (len(got), sum(wanted.values())), (sum(wanted.values()),) * 2)
+    differ = [e for e in count | wanted if count[e] != wanted[e]]
+    check("as many ids as events %s" % [(e, count[e], wanted[e]) for e in differ[:5]], (len(got), sum(wanted.values())),
+          (sum(wanted.values()),) * 2)
     check("each event by its kind", collections.Counter(k[2] for k in count.elements()),
           collections.Counter(k[2] for k in wanted.elements()))
     check("and by its host and process", sorted((k[0], k[2], k[3] or 0) for k in count.elements()),

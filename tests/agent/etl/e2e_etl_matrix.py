@@ -22,7 +22,8 @@ from fleet import BIN, check, corpus, ensure  # noqa: E402
 
 ETL = os.path.join(BIN, "procfleet-etl")
 OTHER = {"session", "completion", "man", "version",  # of the program, not of recordings
-         "load"}  # writes run files: e2e_etl_load
+         "load",  # writes run files: e2e_etl_load
+         "record"}  # writes a recording: e2e_record_wine
 OPTIONS = ("merge", "since", "until", "pid", "name", "limit", "manifests", "format", "wide")
 LACKS = {
     "info": {"since", "until", "pid", "name", "limit"},  # of the file as a whole
