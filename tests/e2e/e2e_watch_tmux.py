@@ -221,6 +221,7 @@ def narrowed(t):
     t.wait("only what fulfils the condition", lambda s: "hosts 1 connected" in s and " lab-1 " in s and
            all("procfleet-a" in line for line in s.splitlines() if " lab-1 " in line))
     t.keys("q")
+    t.wait("the shell is back", lambda s: s.rstrip().endswith("$"))  # what is typed before goes to the view
     t.command("clear; procfleet top --watch --every 500ms --label 'image=v2*'")
     t.wait_for("no process fits")
     t.keys("q")
