@@ -182,7 +182,7 @@ static int check_body(struct cli *c)
 
 static const struct opt test_opts[] = {
     CLI_OPT_HOST,
-    {"rule", 'r', "GLOB", "only notices of these rules", 0},
+    {"rule", 0, "GLOB", "only notices of these rules", 0},
     {"since", 0, "WHEN", "from then on, as for 'procfleet events' (1d)", 0},
     {"until", 0, "WHEN", "up to then; as since", 0},
     {"limit", 'n', "N", "notices shown (1000)", 0},
@@ -285,7 +285,7 @@ static int test_body(struct cli *c)
 
 static const struct opt status_opts[] = {
     {"firing", 0, NULL, "only those that fire", 0},
-    {"rule", 'r', "GLOB", "only these rules", 0},
+    {"rule", 0, "GLOB", "only these rules", 0},
     CLI_OPT_HOST,
     {"limit", 'n', "N", "subjects shown (1000): first those that fire, then unknown ones", 0},
     CLI_OPTS_CONNECTION,

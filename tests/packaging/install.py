@@ -51,6 +51,7 @@ def expected(prefix, conf, unit_dir):
     for name, program in SERVICES.items():
         files.add(os.path.join(conf, name + ".yaml"))
         files.add(os.path.join(prefix, unit_dir, program + ".service"))
+    files.add(os.path.join(prefix, "share/doc/procfleet-collector/examples/lab-rules.yaml"))
     return {f.lstrip("/") for f in files}
 
 
