@@ -394,7 +394,8 @@ static enum err first_interval(const struct ch_join *v, size_t host, const struc
     return e;
 }
 
-/* Of what lies before the range some is far, too: [since - before, cut). */
+/* Of what lies before the range some is far, too: [since - before, cut). The range may be empty:
+ * then what lies before it is all that is asked for. */
 static enum err joined_cells(const struct store_view *view, size_t host,
                              const struct store_cells *ask,
                              enum err (*each)(void *ctx, const struct store_cell_row *row),
@@ -417,7 +418,7 @@ static enum err joined_cells(const struct store_view *view, size_t host,
     }
     part.since_ns = mid_ns;
     part.before_ns = cut_ns < ask->since_ns ? clk_sub(ask->since_ns, cut_ns) : 0;
-    if (!e && p->local != NOWHERE && mid_ns < ask->until_ns) {
+    if (!e && p->local != NOWHERE && (mid_ns < ask->until_ns || part.before_ns > 0)) {
         e = store_cells_scan(v->local, p->local, &part, each, ctx, ticks ? &local : NULL);
     }
     if (!e && ticks && bases && !inside) {

@@ -6,8 +6,10 @@
 
 #include "collector/clickhouse/ch_join.h"
 #include "collector/clickhouse/ch_view.h"
+#include "collector/query/query.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/wire/wire_series.h"
 #include "tests/collector/query/ask.h"
 
 static const int64_t cpu[] = {10, 20, 30, 40};
@@ -51,6 +53,43 @@ static void what_only_a_silent_clickhouse_has_is_named_and_left_out(void **state
     assert_false(ask_note(&a.data, "ClickHouse"));
     assert_false(a.data.partial);
     query_answer_fini(&a);
+    lab_close(l);
+}
+
+static void encoded(struct buf *out, const struct store_view *v, const struct wire_query *q)
+{
+    struct query_env env = {.view = v, .now_ns = LAB_NS(1000)};
+    struct errmsg why = {""};
+    struct query_answer a;
+
+    buf_init(out, QUERY_REPLY_MAX);
+    assert_ok(query_run(&a, QUERY_SERIES, &env, q, &why));
+    assert_true(a.data.series->columns[0].avg[0] > 0); /* since the sample before the window */
+    assert_ok(wire_answer_encode(out, &a.data));
+    query_answer_fini(&a);
+}
+
+static void samples_before_the_window_are_those_of_the_local_store(void **state)
+{
+    const struct wire_query q = {.since_ns = LAB_NS(102),
+                                 .until_ns = LAB_NS(104),
+                                 .step_ns = CLK_S,
+                                 .n_metrics = 1,
+                                 .metrics = {M_CPU_TIME}};
+    struct lab *l = lab_open(NULL, NULL);
+    struct store_view *local, *joined;
+    struct buf want, got;
+
+    put(l);
+    assert_ok(store_view_open(&local, lab_store(l)));
+    assert_ok(ch_join_open(&joined, local, NULL));
+    encoded(&want, lab_view(l), &q);
+    encoded(&got, joined, &q);
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.p, want.p, want.n);
+    buf_fini(&want);
+    buf_fini(&got);
+    store_view_close(joined);
     lab_close(l);
 }
 
@@ -145,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_only_a_silent_clickhouse_has_is_named_and_left_out),
+        cmocka_unit_test(samples_before_the_window_are_those_of_the_local_store),
         cmocka_unit_test(a_reply_that_is_no_answer_opens_no_view),
         cmocka_unit_test(opening_survives_every_failing_allocation),
     };
