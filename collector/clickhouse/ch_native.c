@@ -359,6 +359,7 @@ static enum err strings_read(struct ch_in *in, struct ch_in_column *c, size_t n)
     }
     c->p = in->c.p;
     c->at = at;
+    c->n = n;
     for (size_t i = 0; i < n; i++) {
         at[i] = (uint32_t)(in->c.p - c->p);
         (void)get_string(&in->c);
@@ -376,6 +377,7 @@ static enum err elements_read(struct ch_in *in, struct ch_in_column *c, uint64_t
         return ERR_CORRUPT;
     }
     c->p = cur_bytes(&in->c, (size_t)n * c->width);
+    c->n = (size_t)n;
     return ERR_OK;
 }
 
@@ -425,6 +427,7 @@ static enum err dictionary_read(struct ch_in *in, struct ch_in_column *c, uint64
         at[i] = key_at[k];
     }
     c->at = at;
+    c->n = (size_t)n;
     return ERR_OK;
 }
 
@@ -503,7 +506,7 @@ uint64_t ch_native_get(const struct ch_in_column *c, size_t i)
     const uint8_t *p;
     uint64_t v = 0;
 
-    if (!c || !c->width || c->width > 8) {
+    if (!c || i >= c->n || !c->width || c->width > 8) {
         return 0;
     }
     p = c->p + i * c->width;
@@ -520,11 +523,11 @@ struct str ch_native_get_str(const struct ch_in_column *c, size_t i)
 {
     struct cur at;
 
-    if (c && c->width == 16) {
-        return (struct str){(const char *)c->p + i * 16, 16};
-    }
-    if (!c || c->width) {
+    if (!c || i >= c->n || (c->width && c->width != 16)) {
         return (struct str){"", 0};
+    }
+    if (c->width) {
+        return (struct str){(const char *)c->p + i * 16, 16};
     }
     at = cur_make(c->p + c->at[i], c->n_bytes - c->at[i]);
     return get_string(&at);
@@ -534,7 +537,7 @@ struct uuid ch_native_get_uuid(const struct ch_in_column *c, size_t i)
 {
     struct uuid u = {{0}};
 
-    for (size_t k = 0; c && c->width == 16 && k < 16; k++) {
+    for (size_t k = 0; c && i < c->n && c->width == 16 && k < 16; k++) {
         u.b[k] = c->p[i * 16 + (c->type != CH_UUID ? k : k < 8 ? 7 - k : 23 - k)];
     }
     return u;

@@ -57,6 +57,7 @@ struct ch_in_column {
     uint8_t type;        /* enum ch_type, of an array that of its elements; or CH_INT8 … below */
     uint8_t width;       /* 0: strings */
     bool array;          /* element range of row i: [ends[i-1], ends[i]) */
+    size_t n;            /* elements */
     const uint8_t *p;    /* fixed width: all elements */
     const uint32_t *at;  /* strings: place of each element behind p */
     size_t n_bytes;      /* strings: of all of them */
@@ -86,8 +87,8 @@ NODISCARD enum err ch_native_next(struct ch_in *in);
 /* The column of this name; NULL: there is none. */
 const struct ch_in_column *ch_native_column(const struct ch_in *in, const char *name);
 
-/* The element at row (of an array: element) i, which is below n_rows (the last end); 0, "" of a
- * column of another kind, and of NULL columns. Signed ones are sign-extended; floats as their bits.
+/* The element at row (of an array: element) i; 0, "" where there is none, which an array may have
+ * fewer of than the block has rows, of a column of another kind, and of NULL columns. Signed ones are sign-extended; floats as their bits.
  */
 uint64_t ch_native_get(const struct ch_in_column *c, size_t i);
 struct str ch_native_get_str(const struct ch_in_column *c, size_t i); /* FixedString, too */

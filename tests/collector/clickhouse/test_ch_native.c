@@ -108,6 +108,38 @@ static void words_of_few_values_are_read(void **state)
     }
 }
 
+/* Who asked for a number gets an array, whose elements are fewer than the rows. */
+static void an_array_is_read_within_its_elements_as_anything(void **state)
+{
+    static const char numbers[] = "\2\2\1a\014Array(UInt8)\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\7"
+                                  "\1b\5UInt8\x55\x55",
+                      texts[] = "\2\2\1a\015Array(String)\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                                "\1b\5UInt8\x55\x55",
+                      ids[] = "\2\2\1a\013Array(UUID)\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                              "\1b\6String\0\16abcdefghijklmn";
+    static const struct uuid none;
+    struct ch_in in;
+    struct uuid u;
+
+    ch_native_in_init(&in, numbers, sizeof numbers - 1, 1u << 20);
+    assert_ok(ch_native_next(&in));
+    assert_int_equal(ch_native_get(&in.columns[0], 0), 7);
+    assert_int_equal(ch_native_get(&in.columns[0], 1), 0);
+    assert_int_equal(ch_native_get(&in.columns[1], 1), 0x55);
+    ch_native_in_fini(&in);
+    ch_native_in_init(&in, texts, sizeof texts - 1, 1u << 20);
+    assert_ok(ch_native_next(&in));
+    assert_int_equal(ch_native_get_str(&in.columns[0], 0).n, 0);
+    assert_int_equal(ch_native_get_str(&in.columns[0], 1).n, 0);
+    ch_native_in_fini(&in);
+    ch_native_in_init(&in, ids, sizeof ids - 1, 1u << 20);
+    assert_ok(ch_native_next(&in));
+    u = ch_native_get_uuid(&in.columns[0], 0);
+    assert_memory_equal(&u, &none, sizeof u);
+    assert_int_equal(ch_native_get_str(&in.columns[0], 0).n, 0);
+    ch_native_in_fini(&in);
+}
+
 static void every_shorter_answer_is_corrupt(void **state)
 {
     struct ch_in in;
@@ -344,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recorded_answer_is_read),
         cmocka_unit_test(words_of_few_values_are_read),
+        cmocka_unit_test(an_array_is_read_within_its_elements_as_anything),
         cmocka_unit_test(every_shorter_answer_is_corrupt),
         cmocka_unit_test(what_is_no_block_is_refused),
         cmocka_unit_test(an_index_of_strings_has_a_limit),
