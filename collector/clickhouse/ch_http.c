@@ -314,14 +314,14 @@ enum err ch_http_ask_nowhere(struct ch_http *h, const char *sql, int64_t timeout
     return http_ask(h, false, sql, timeout_ns, reply, why);
 }
 
-enum err ch_http_connect(struct ch_http *h, struct errmsg *why)
+static enum err http_connect(struct ch_http *h, int64_t timeout_ns, struct errmsg *why)
 {
     static const char sql[] = "SELECT version()";
     size_t n;
     enum err e;
 
-    where_begin(h, false, 10 * CLK_S); /* the database may not be there yet */
-    e = http_send(h, sql, sizeof sql - 1, false, 10 * CLK_S, true, why);
+    where_begin(h, false, timeout_ns); /* the database may not be there yet */
+    e = http_send(h, sql, sizeof sql - 1, false, timeout_ns, true, why);
     if (e) {
         return e;
     }
@@ -333,6 +333,30 @@ enum err ch_http_connect(struct ch_http *h, struct errmsg *why)
     (void)snprintf(h->version, sizeof h->version, "%.*s", (int)n, buf_cstr(&h->reply.body));
     h->dialect = ch_schema_dialect(h->version);
     return ERR_OK;
+}
+
+enum err ch_http_connect(struct ch_http *h, struct errmsg *why)
+{
+    return http_connect(h, CH_HTTP_CONNECT_NS, why);
+}
+
+enum err ch_http_connect_any(struct ch_http *h, int64_t timeout_ns, struct errmsg *why)
+{
+    int64_t end_ns = clk_add(os_mono_ns(), timeout_ns);
+    size_t first = h->url;
+    enum err e = ERR_TIMEOUT;
+
+    for (size_t i = 0; e && e != ERR_NOMEM && e != ERR_CLOSED && i < h->n_urls; i++) {
+        int64_t left_ns = clk_sub(end_ns, os_mono_ns());
+
+        if (left_ns <= 0) {
+            return errmsg_set(why, ERR_TIMEOUT, "no time is left to ask %s", h->urls[h->url]);
+        }
+        h->url = (first + i) % h->n_urls;
+        e = http_connect(h, left_ns / (int64_t)(h->n_urls - i), why);
+        h->url = e ? h->url : h->last_url;
+    }
+    return e;
 }
 
 enum ch_dialect ch_http_dialect(const struct ch_http *h)
@@ -365,12 +389,13 @@ static enum err body_pack(struct ch_http *h, const void **p, size_t *n)
     return ERR_OK;
 }
 
-/* After a minute without a quorum one replica must do; it is tried with all again each minute. */
+/* After a minute without a quorum one replica must do; it is tried with all again each minute, once.
+ * What says nothing about replicas does not count. */
 static void quorum_note(struct ch_http *h, unsigned wanted, enum err e)
 {
     int64_t now_ns = os_mono_ns();
 
-    if (wanted < 2) {
+    if (wanted < 2 || (e && e != ERR_BUSY && e != ERR_TIMEOUT && e != ERR_UNREACHABLE)) {
         return;
     }
     if (!e && !h->few_replicas) {
@@ -385,7 +410,7 @@ static void quorum_note(struct ch_http *h, unsigned wanted, enum err e)
     }
     if (h->few_replicas && now_ns - h->few_since_ns > QUORUM_NS) {
         h->few_replicas = false;
-        h->quorum_lost_ns = now_ns;
+        h->quorum_lost_ns = now_ns - QUORUM_NS - 1; /* fails it, one does again */
     }
 }
 
@@ -427,6 +452,11 @@ size_t ch_http_urls(const struct ch_http *h)
 void ch_http_choose(struct ch_http *h, size_t url)
 {
     h->url = url % h->n_urls;
+}
+
+size_t ch_http_chosen(const struct ch_http *h)
+{
+    return h->url;
 }
 
 const char *ch_http_url(const struct ch_http *h)

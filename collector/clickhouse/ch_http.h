@@ -10,8 +10,9 @@
 
 #include "collector/clickhouse/ch_schema.h"
 
-#define CH_HTTP_REPLY_MAX ((size_t)64 << 20)
-#define CH_HTTP_URLS_MAX  8u
+#define CH_HTTP_REPLY_MAX  ((size_t)64 << 20)
+#define CH_HTTP_URLS_MAX   8u
+#define CH_HTTP_CONNECT_NS (10 * INT64_C(1000000000))
 
 struct ch_http_conf {
     const char *const *urls; /* replicas: "https://ch1:8443"; https unless it is this machine */
@@ -37,9 +38,12 @@ void ch_http_stop(struct ch_http *h);  /* any thread: what is asked now or later
  *   ERR_REFUSED   it rejects the statement: a column, a type, a quota
  *   ERR_NOMEM */
 
-/* The server's version and so the dialect; once is enough. */
+/* The server's version and so the dialect; once is enough. Of the replica whose turn it is, */
 NODISCARD enum err ch_http_connect(struct ch_http *h, struct errmsg *why);
-enum ch_dialect ch_http_dialect(const struct ch_http *h); /* after ch_http_connect */
+/* and of the first that answers, that one and the others asked in turn; it is the one that is asked
+ * from then on. timeout_ns: of all together. */
+NODISCARD enum err ch_http_connect_any(struct ch_http *h, int64_t timeout_ns, struct errmsg *why);
+enum ch_dialect ch_http_dialect(const struct ch_http *h); /* after one of these */
 const char *ch_http_version(const struct ch_http *h);
 
 /* A statement. reply: emptied, then what it answered; NULL: nothing is wanted. timeout_ns is the
@@ -64,6 +68,7 @@ NODISCARD enum err ch_http_insert(struct ch_http *h, const struct ch_http_insert
 size_t ch_http_urls(const struct ch_http *h);
 /* The statement goes to this replica, and the following ones too. */
 void ch_http_choose(struct ch_http *h, size_t url);
+size_t ch_http_chosen(const struct ch_http *h);
 const char *ch_http_url(const struct ch_http *h);     /* where the last one went */
 uint64_t ch_http_bytes_sent(const struct ch_http *h); /* of inserts' bodies, as they travelled */
 

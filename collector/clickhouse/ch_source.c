@@ -10,6 +10,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
+#include "common/os/deadline.h"
 #include "common/os/os.h"
 
 #define OTHERS_NS   (10 * CLK_S)    /* so long it is not asked again whether there are others */
@@ -17,6 +18,8 @@
 #define TOLD_NS     (600 * CLK_S)   /* one line of the log in so long */
 #define LOOKBACK_NS (120 * CLK_S)   /* questions look a little behind their windows */
 #define LOOK_NS     (5 * CLK_S)     /* for a short answer */
+#define DOWN_NS     (10 * CLK_S)    /* so long nothing is asked when it did not answer */
+#define CONNECT_NS  (CLK_S / 4)     /* who has less and waits in vain does not say it is down */
 #define STRINGS_MAX ((size_t)1 << 20)
 #define NEVER       INT64_MIN
 
@@ -28,6 +31,8 @@ struct ch_source {
     int64_t others_ns; /* monotonic: when it was asked whether there are others */
     bool others;
     int64_t told_ns;
+    int64_t down_until_ns; /* monotonic */
+    size_t url;            /* which replica a new connection asks first */
 };
 
 /* A view's connection. */
@@ -46,7 +51,7 @@ enum err ch_source_open(struct ch_source **out, const struct ch_source_conf *con
         return ERR_NOMEM;
     }
     s->conf = *conf;
-    s->others_ns = s->told_ns = NEVER;
+    s->others_ns = s->told_ns = s->down_until_ns = NEVER;
     e = os_mutex_create(&s->lock);
     if (e) {
         mem_free(s);
@@ -87,21 +92,65 @@ static void trouble_tell(struct ch_source *s, const struct errmsg *why)
     }
 }
 
-static enum err lease_take(struct ch_source *s, struct lease **out, struct errmsg *why)
+/* At most a quarter of what the question has left: the local store has its time, too. */
+static int64_t time_for(const struct deadline *d, int64_t most_ns)
 {
-    struct lease *l = mem_zalloc(sizeof *l);
-    enum err e = ERR_OK;
+    int64_t left_ns = most_ns;
 
+    if (d) {
+        left_ns = clk_sub(atomic_load_explicit(&d->ns, memory_order_relaxed), os_mono_ns()) / 4;
+    }
+    return left_ns < most_ns ? left_ns : most_ns;
+}
+
+/* When no replica answers nothing is asked for a while: questions do not wait one by one. */
+static enum err lease_connect(struct lease *l, size_t url, int64_t timeout_ns, struct errmsg *why)
+{
+    struct ch_source *s = l->source;
+    enum err e = ch_http_open(&l->http, s->conf.server, why);
+
+    if (e) {
+        return e;
+    }
+    ch_http_choose(l->http, url);
+    e = ch_http_connect_any(l->http, timeout_ns, why);
+    os_mutex_lock(s->lock);
+    if (!e) {
+        s->url = ch_http_chosen(l->http);
+    } else if (e == ERR_UNREACHABLE || e == ERR_BUSY ||
+               (e == ERR_TIMEOUT && timeout_ns >= CONNECT_NS)) {
+        s->down_until_ns = clk_add(os_mono_ns(), DOWN_NS);
+    }
+    os_mutex_unlock(s->lock);
+    return e;
+}
+
+static enum err lease_take(struct ch_source *s, const struct deadline *deadline, struct lease **out,
+                           struct errmsg *why)
+{
+    int64_t left_ns = time_for(deadline, CH_HTTP_CONNECT_NS);
+    struct lease *l;
+    enum err e = ERR_OK;
+    bool down;
+    size_t url;
+
+    if (left_ns <= 0) {
+        return errmsg_set(why, ERR_BUSY, "no time is left to ask");
+    }
+    l = mem_zalloc(sizeof *l);
     if (!l) {
         return ERR_NOMEM;
     }
     l->source = s;
     os_mutex_lock(s->lock);
-    l->http = s->n_idle ? s->idle[--s->n_idle] : NULL;
+    down = os_mono_ns() < s->down_until_ns;
+    l->http = !down && s->n_idle ? s->idle[--s->n_idle] : NULL;
+    url = s->url;
     os_mutex_unlock(s->lock);
-    if (!l->http) {
-        e = ch_http_open(&l->http, s->conf.server, why);
-        e = e ? e : ch_http_connect(l->http, why);
+    if (down) {
+        e = errmsg_set(why, ERR_BUSY, "it did not answer a moment ago");
+    } else if (!l->http) {
+        e = lease_connect(l, url, left_ns, why);
     }
     if (e) {
         ch_http_close(l->http);
@@ -113,21 +162,30 @@ static enum err lease_take(struct ch_source *s, struct lease **out, struct errms
     return ERR_OK;
 }
 
-/* One that failed goes: the next one asks anew which server, and what it knows. */
+/* One that failed goes, and those that wait: the next one asks anew what the server knows, the next
+ * replica first. */
 static void lease_end(void *ctx)
 {
     struct lease *l = ctx;
     struct ch_source *s = l->source;
-    bool kept = false;
+    struct ch_http *gone[CH_SOURCE_IDLE + 1];
+    size_t n = 0;
 
     os_mutex_lock(s->lock);
     if (l->sound && s->n_idle < CH_SOURCE_IDLE) {
         s->idle[s->n_idle++] = l->http;
-        kept = true;
+    } else {
+        gone[n++] = l->http;
+    }
+    if (!l->sound) {
+        while (s->n_idle) {
+            gone[n++] = s->idle[--s->n_idle];
+        }
+        s->url = ch_http_chosen(l->http);
     }
     os_mutex_unlock(s->lock);
-    if (!kept) {
-        ch_http_close(l->http);
+    while (n) {
+        ch_http_close(gone[--n]);
     }
     mem_free(l);
 }
@@ -147,7 +205,7 @@ static enum err lease_ask(void *ctx, const char *sql, int64_t timeout_ns, struct
 
 /* -- which view -- */
 
-static enum err others_ask(struct ch_source *s, struct lease *l, bool *others)
+static enum err others_ask(struct ch_source *s, struct lease *l, int64_t timeout_ns, bool *others)
 {
     enum ch_dialect d = ch_http_dialect(l->http);
     struct errmsg why = {""};
@@ -160,13 +218,15 @@ static enum err others_ask(struct ch_source *s, struct lease *l, bool *others)
     }
     buf_init(&sql, 4096);
     buf_init(&reply, STRINGS_MAX);
-    buf_printf(&sql, "SELECT count() AS n FROM `%s`.`%s` WHERE name != ", s->conf.server->database,
-               ch_schema_table(CH_COLLECTOR));
+    buf_printf(&sql,
+               "SELECT count() AS n FROM (SELECT name, max(seen) AS last, argMax(version, seen) "
+               "AS said FROM `%s`.`%s` WHERE name != ",
+               s->conf.server->database, ch_schema_table(CH_COLLECTOR));
     ch_schema_quote(&sql, str_make(s->conf.name));
-    buf_put_str(&sql, " AND seen >= ");
+    buf_put_str(&sql, " GROUP BY name) WHERE said != '" CH_FORGOTTEN "' AND last >= ");
     ch_schema_time(&sql, d, clk_sub(os_utc_ns(), ALIVE_NS));
     buf_put_str(&sql, " FORMAT Native");
-    e = sql.bad ? sql.bad : lease_ask(l, buf_cstr(&sql), LOOK_NS, &reply, &why);
+    e = sql.bad ? sql.bad : lease_ask(l, buf_cstr(&sql), timeout_ns, &reply, &why);
     ch_native_in_init(in, reply.p, reply.n, STRINGS_MAX);
     e = e ? e : ch_native_next(in);
     if (!e) {
@@ -180,11 +240,12 @@ static enum err others_ask(struct ch_source *s, struct lease *l, bool *others)
 }
 
 /* Whether other collectors feed the same database; what was known last, when it does not answer. */
-static bool has_others(struct ch_source *s)
+static bool has_others(struct ch_source *s, const struct deadline *deadline)
 {
     int64_t now_ns = os_mono_ns();
     struct errmsg why = {""};
     struct lease *l;
+    int64_t left_ns;
     bool others, due;
 
     os_mutex_lock(s->lock);
@@ -195,11 +256,14 @@ static bool has_others(struct ch_source *s)
     if (!due) {
         return others;
     }
-    if (lease_take(s, &l, &why)) {
+    if (lease_take(s, deadline, &l, &why)) {
         trouble_tell(s, &why);
         return others;
     }
-    err_ignore(others_ask(s, l, &others));
+    left_ns = time_for(deadline, LOOK_NS);
+    if (left_ns > 0) {
+        err_ignore(others_ask(s, l, left_ns, &others));
+    }
     lease_end(l);
     os_mutex_lock(s->lock);
     s->others = others;
@@ -214,7 +278,7 @@ static struct store_view *far_open(struct ch_source *s, const struct deadline *d
     struct errmsg why = {""};
     struct lease *l;
 
-    if (lease_take(s, &l, &why)) {
+    if (lease_take(s, deadline, &l, &why)) {
         trouble_tell(s, &why);
         return NULL;
     }
@@ -248,8 +312,8 @@ enum err ch_source_view(struct ch_source *s, struct store_view **out, int64_t si
                         const struct deadline *deadline)
 {
     struct store_view *local, *far = NULL;
-    bool alone =
-        s->conf.mode != CH_SOURCE_FAR && (s->conf.mode == CH_SOURCE_LOCAL || !has_others(s));
+    bool alone = s->conf.mode != CH_SOURCE_FAR &&
+                 (s->conf.mode == CH_SOURCE_LOCAL || !has_others(s, deadline));
     enum err e;
 
     if (!alone) {
