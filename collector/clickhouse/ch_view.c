@@ -103,31 +103,36 @@ static enum err list_names(struct listing *l, struct buf *reply)
     return e;
 }
 
-enum { SUM_ID, SUM_BATCHES, SUM_FIRST, SUM_RECEIVED, SUM_LOST, SUM_COLUMNS };
+enum { SUM_ID, SUM_BATCHES, SUM_FIRST, SUM_RECEIVED, SUM_LOST, SUM_GAPS, SUM_COLUMNS };
 
+static int64_t least(bool is_first, int64_t a, int64_t b)
+{
+    return is_first || b < a ? b : a;
+}
+
+/* Of one of the host's streams. */
 static enum err sum_take(void *ctx, const struct ch_in *in, size_t i)
 {
     struct listing *l = ctx;
-    struct uuid id = ch_native_get_uuid(&in->columns[SUM_ID], i);
+    const struct ch_in_column *c = in->columns;
+    struct uuid id = ch_native_get_uuid(&c[SUM_ID], i);
     struct store_host *h = host_of(l->v, &id);
+    int64_t received_ns = (int64_t)ch_native_get(&c[SUM_RECEIVED], i);
 
     if (h) {
-        h->batches = h->held = ch_native_get(&in->columns[SUM_BATCHES], i);
-        h->first_ns = (int64_t)ch_native_get(&in->columns[SUM_FIRST], i);
-        h->received_ns = (int64_t)ch_native_get(&in->columns[SUM_RECEIVED], i);
-        h->lost_events = ch_native_get(&in->columns[SUM_LOST], i);
+        h->first_ns = least(!h->batches, h->first_ns, (int64_t)ch_native_get(&c[SUM_FIRST], i));
+        h->received_ns = !h->batches || received_ns > h->received_ns ? received_ns : h->received_ns;
+        h->batches += ch_native_get(&c[SUM_BATCHES], i);
+        h->held = h->batches;
+        h->lost_events += ch_native_get(&c[SUM_LOST], i);
+        h->gaps += ch_native_get(&c[SUM_GAPS], i);
     }
     return ERR_OK;
 }
 
-/* Each batch once: an inner SELECT takes one row of those of two collectors. */
-static void from_once(struct ch_view *v, const char *columns)
-{
-    buf_printf(&v->sql, " FROM (SELECT host_id, stream, seq, %s", columns);
-    ch_view_ask_from(v, CH_BATCH, false);
-    buf_printf(&v->sql, " WHERE kind = %d LIMIT 1 BY host_id, stream, seq)", CH_STORED);
-}
-
+/* Each batch once: an inner SELECT takes one row of those of two collectors. Numbers between the
+ * first and the last that no collector has are gaps; what lies below the first may have been
+ * deleted for its age. */
 static enum err list_sums(struct listing *l, struct buf *reply)
 {
     struct ch_view *v = l->v;
@@ -136,37 +141,13 @@ static enum err list_sums(struct listing *l, struct buf *reply)
     ch_schema_ns(&v->sql, v->conf.dialect, "t0");
     buf_put_str(&v->sql, ") AS first, max(");
     ch_schema_ns(&v->sql, v->conf.dialect, "received");
-    buf_put_str(&v->sql, ") AS last, sum(lost) AS lost_sum");
-    from_once(v, "t0, received, lost");
-    buf_put_str(&v->sql, " GROUP BY host_id");
-    return ch_view_ask_rows(v, reply, SUM_COLUMNS, NULL, sum_take, l);
-}
-
-enum { GAP_ID, GAP_N, GAP_COLUMNS };
-
-static enum err gap_take(void *ctx, const struct ch_in *in, size_t i)
-{
-    struct listing *l = ctx;
-    struct uuid id = ch_native_get_uuid(&in->columns[GAP_ID], i);
-    struct store_host *h = host_of(l->v, &id);
-
-    if (h) {
-        h->gaps += ch_native_get(&in->columns[GAP_N], i);
-    }
-    return ERR_OK;
-}
-
-/* Numbers that no collector has. */
-static enum err list_gaps(struct listing *l, struct buf *reply)
-{
-    struct ch_view *v = l->v;
-
-    buf_put_str(ch_view_ask_begin(v),
-                "SELECT host_id, max(seq) - uniqExact(seq) AS gaps FROM (SELECT host_id, stream, "
-                "seq");
+    buf_put_str(&v->sql, ") AS last, sum(lost) AS lost_sum, max(seq) - min(seq) + 1 - count() AS "
+                         "gaps FROM (SELECT host_id, stream, seq, t0, received, lost");
     ch_view_ask_from(v, CH_BATCH, false);
-    buf_printf(&v->sql, " WHERE kind = %d) GROUP BY host_id, stream HAVING gaps > 0", CH_STORED);
-    return ch_view_ask_rows(v, reply, GAP_COLUMNS, NULL, gap_take, l);
+    buf_printf(&v->sql,
+               " WHERE kind = %d LIMIT 1 BY host_id, stream, seq) GROUP BY host_id, stream",
+               CH_STORED);
+    return ch_view_ask_rows(v, reply, SUM_COLUMNS, NULL, sum_take, l);
 }
 
 /* -- the newest batch -- */
@@ -284,7 +265,6 @@ static enum err hosts_list(struct ch_view *v)
         l.made_ns[i] = l.t1_ns[i] = INT64_MIN;
     }
     e = e ? e : list_sums(&l, &reply);
-    e = e ? e : list_gaps(&l, &reply);
     e = e ? e : list_newest(&l, &reply);
     buf_fini(&reply);
     if (e) {

@@ -249,7 +249,8 @@ static size_t tick_of(const struct batch *b, int64_t ts_ns)
     return i < b->n_ticks && b->wall_ns[i] == ts_ns ? i : b->n_ticks;
 }
 
-/* Runs of the samples [from, to). A sample at no tick of the batch is none of it. */
+/* Runs of the samples [from, to). A sample at no tick of the batch is none of it, and left out of
+ * its columns, too: it loses its mask. */
 static enum err runs_make(struct slice *s, const struct ch_view_batch *b, struct batch *out)
 {
     struct batch_run *runs = arena_array(&s->memory, b->to - b->from, sizeof *runs);
@@ -260,12 +261,13 @@ static enum err runs_make(struct slice *s, const struct ch_view_batch *b, struct
         return arena_refused(&s->memory, (b->to - b->from) * sizeof *runs);
     }
     for (size_t i = b->from; i < b->to; i++) {
-        const struct sample *x = &s->samples[i];
+        struct sample *x = &s->samples[i];
         size_t tick = tick_of(out, x->ts_ns);
         struct batch_run *last = n ? &runs[n - 1] : NULL;
 
         if (tick == out->n_ticks) {
-            return ERR_CORRUPT;
+            x->mask = 0;
+            continue;
         }
         if (last && proc_id_eq(last->id, x->id) && !x->fresh && before == x->mask &&
             last->first_tick + last->n_ticks == tick) {

@@ -284,7 +284,7 @@ static enum err status_print(struct clickhouse *c, const struct opt_args *a, str
 {
     struct table *t = NULL;
     struct buf sql;
-    enum err e = ch_http_connect(c->http, why);
+    enum err e = ch_http_connect_any(c->http, CH_HTTP_CONNECT_NS, why);
 
     e = e ? e
           : collector_cmd_table(&t, a, status_columns,
@@ -443,7 +443,7 @@ static enum err forget_name(struct clickhouse *c, const char *name, struct errms
 {
     enum ch_dialect d;
     struct buf sql, reply;
-    enum err e = ch_http_connect(c->http, why);
+    enum err e = ch_http_connect_any(c->http, CH_HTTP_CONNECT_NS, why);
 
     d = ch_http_dialect(c->http);
     buf_init(&sql, 4096);
