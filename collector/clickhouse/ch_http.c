@@ -389,8 +389,8 @@ static enum err body_pack(struct ch_http *h, const void **p, size_t *n)
     return ERR_OK;
 }
 
-/* After a minute without a quorum one replica must do; it is tried with all again each minute, once.
- * What says nothing about replicas does not count. */
+/* After a minute without a quorum one replica must do; it is tried with all again each
+ * minute, once. What says nothing about replicas does not count. */
 static void quorum_note(struct ch_http *h, unsigned wanted, enum err e)
 {
     int64_t now_ns = os_mono_ns();

@@ -88,8 +88,8 @@ NODISCARD enum err ch_native_next(struct ch_in *in);
 const struct ch_in_column *ch_native_column(const struct ch_in *in, const char *name);
 
 /* The element at row (of an array: element) i; 0, "" where there is none, which an array may have
- * fewer of than the block has rows, of a column of another kind, and of NULL columns. Signed ones are sign-extended; floats as their bits.
- */
+ * fewer of than the block has rows, of a column of another kind, and of NULL columns. Signed ones
+ * are sign-extended; floats as their bits. */
 uint64_t ch_native_get(const struct ch_in_column *c, size_t i);
 struct str ch_native_get_str(const struct ch_in_column *c, size_t i); /* FixedString, too */
 struct uuid ch_native_get_uuid(const struct ch_in_column *c, size_t i);

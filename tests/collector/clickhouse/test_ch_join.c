@@ -180,12 +180,215 @@ static void opening_survives_every_failing_allocation(void **state)
     assert_int_equal(mem_live(), held);
 }
 
+/* -- a far view of replies that the test writes -- */
+
+static void block(struct buf *out, size_t rows, size_t columns)
+{
+    buf_put_varint(out, columns);
+    buf_put_varint(out, rows);
+}
+
+static void head(struct buf *out, const char *type)
+{
+    buf_put_str(out, "\1x");
+    buf_put_varint(out, strlen(type));
+    buf_put_str(out, type);
+}
+
+static void numbers(struct buf *out, size_t n, const int64_t *v)
+{
+    head(out, "Int64");
+    for (size_t i = 0; i < n; i++) {
+        buf_put_u64le(out, (uint64_t)v[i]);
+    }
+}
+
+static void number(struct buf *out, size_t rows, int64_t v)
+{
+    head(out, "Int64");
+    for (size_t i = 0; i < rows; i++) {
+        buf_put_u64le(out, (uint64_t)v);
+    }
+}
+
+static void uuids(struct buf *out, size_t rows)
+{
+    static const uint8_t id[16] = {1};
+
+    head(out, "UUID");
+    for (size_t i = 0; i < rows; i++) {
+        buf_put(out, id, sizeof id);
+    }
+}
+
+static void text(struct buf *out, const void *p, size_t n)
+{
+    head(out, "String");
+    buf_put_varint(out, n);
+    buf_put(out, p, n);
+}
+
+#define T(i) LAB_NS(100 + (i))
+
+/* A host with one batch of two ticks, and three samples: the second is at none of them. */
+static enum err one_batch(void *ctx, const char *sql, int64_t timeout_ns, struct buf *reply,
+                          struct errmsg *why)
+{
+    const struct buf *rest = ctx;
+
+    if (strstr(sql, "argMax(name, seen)")) {
+        block(reply, 1, 2);
+        uuids(reply, 1);
+        text(reply, "far", 3);
+    } else if (strstr(sql, "GROUP BY host_id, stream")) {
+        block(reply, 2, 6); /* two streams */
+        uuids(reply, 2);
+        numbers(reply, 2, (int64_t[]){1, 4});
+        numbers(reply, 2, (int64_t[]){T(0), T(-50)});
+        numbers(reply, 2, (int64_t[]){T(9), T(-40)});
+        numbers(reply, 2, (int64_t[]){3, 5});
+        numbers(reply, 2, (int64_t[]){0, 2});
+    } else if (strstr(sql, "cpus, source")) {
+        block(reply, 1, 12);
+        uuids(reply, 1);
+        number(reply, 1, T(1));
+        number(reply, 1, T(9));
+        for (unsigned i = 0; i < 3; i++) {
+            number(reply, 1, 0);
+        }
+        uuids(reply, 1);
+        number(reply, 1, 0);
+        number(reply, 1, 4);
+        text(reply, "test", 4);
+        number(reply, 1, 7);
+        text(reply, rest->p, rest->n);
+    } else if (strstr(sql, "SELECT stream, seq, boot")) {
+        block(reply, 1, 9);
+        number(reply, 1, 1);
+        number(reply, 1, 1);
+        uuids(reply, 1);
+        number(reply, 1, T(0));
+        number(reply, 1, T(1));
+        number(reply, 1, T(9));
+        for (unsigned i = 0; i < 3; i++) {
+            number(reply, 1, 0);
+        }
+    } else if (strstr(sql, "SELECT stream, seq, rest")) {
+        block(reply, 1, 3);
+        number(reply, 1, 1);
+        number(reply, 1, 1);
+        text(reply, rest->p, rest->n);
+    } else if (strstr(sql, "SELECT stream, seq, pid")) {
+        block(reply, 3, 9);
+        number(reply, 3, 1);
+        number(reply, 3, 1);
+        number(reply, 3, 4);
+        number(reply, 3, 4);
+        numbers(reply, 3, (int64_t[]){T(0), T(0) + CLK_S / 2, T(1)});
+        number(reply, 3, 0);
+        number(reply, 3, (int64_t)metric_mask_low(METRIC_BIT(M_CPU_TIME)));
+        number(reply, 3, 0);
+        numbers(reply, 3, (int64_t[]){10, 15, 20});
+    } else {
+        return errmsg_set(why, ERR_REFUSED, "%s", sql);
+    }
+    assert_true(timeout_ns > 0);
+    return reply->bad;
+}
+
+static void rest_make(struct buf *out)
+{
+    static const int64_t wall_ns[] = {T(0), T(1)}, mono_ns[] = {CLK_S, 2 * CLK_S};
+    const struct batch b = {
+        .head = {.host = {{1}}, .stream = 1, .seq = 1, .boot = {{1}}, .source = {"test", 4}},
+        .n_ticks = 2,
+        .wall_ns = wall_ns,
+        .mono_ns = mono_ns};
+    struct wire_encoder *enc;
+
+    buf_init(out, 1u << 20);
+    assert_ok(wire_batch_encoder_create(&enc));
+    assert_ok(wire_batch_pack(enc, out, &b));
+    wire_batch_encoder_destroy(enc);
+}
+
+static struct store_view *one_batch_view(struct buf *rest)
+{
+    struct store_view *v = NULL;
+    struct errmsg why = {""};
+
+    assert_ok(ch_view_open(
+        &v,
+        &(struct ch_view_conf){
+            .ask = one_batch, .ctx = rest, .dialect = CH_PLAIN, .database = "procfleet"},
+        &why));
+    assert_int_equal(store_view_hosts(v), 1);
+    return v;
+}
+
+static void streams_of_a_host_are_added_up(void **state)
+{
+    const struct store_host *h;
+    struct store_view *v;
+    struct buf rest;
+
+    rest_make(&rest);
+    v = one_batch_view(&rest);
+    h = store_view_host(v, 0);
+    assert_int_equal(h->batches, 5);
+    assert_int_equal(h->held, 5);
+    assert_int_equal(h->gaps, 2);
+    assert_int_equal(h->lost_events, 8);
+    assert_int_equal(h->first_ns, T(-50));
+    assert_int_equal(h->received_ns, T(9));
+    assert_int_equal(h->alive, 7);
+    store_view_close(v);
+    buf_fini(&rest);
+}
+
+static enum err block_see(void *ctx, const struct store_block *b)
+{
+    const struct batch *batch = b->batch;
+
+    assert_int_equal(batch->n_runs, 1);
+    assert_int_equal(batch->runs[0].n_ticks, 2);
+    assert_int_equal(batch->n_columns, 1);
+    assert_int_equal(batch->columns[0].n_values, 2);
+    assert_int_equal(batch->columns[0].values[0], 10);
+    assert_int_equal(batch->columns[0].values[1], 20);
+    ++*(unsigned *)ctx;
+    return ERR_OK;
+}
+
+static void a_sample_at_no_tick_is_left_out(void **state)
+{
+    struct store_range range = {.since_ns = T(-10),
+                                .until_ns = T(10),
+                                .made_since_ns = INT64_MIN,
+                                .metrics = METRIC_BIT(M_CPU_TIME)};
+    struct store_used used = {.damaged = 0};
+    struct store_view *v;
+    unsigned seen = 0;
+    struct buf rest;
+
+    range.used = &used;
+    rest_make(&rest);
+    v = one_batch_view(&rest);
+    assert_ok(store_blocks_scan(v, 0, &range, block_see, &seen));
+    assert_int_equal(seen, 1);
+    assert_int_equal(used.damaged, 0);
+    store_view_close(v);
+    buf_fini(&rest);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_only_a_silent_clickhouse_has_is_named_and_left_out),
         cmocka_unit_test(samples_before_the_window_are_those_of_the_local_store),
         cmocka_unit_test(a_reply_that_is_no_answer_opens_no_view),
+        cmocka_unit_test(streams_of_a_host_are_added_up),
+        cmocka_unit_test(a_sample_at_no_tick_is_left_out),
         cmocka_unit_test(opening_survives_every_failing_allocation),
     };
 
