@@ -115,9 +115,9 @@ static void a_silent_server_costs_one_question_a_part_of_its_time(void **state)
     lab_put(l);
     assert_ok(ch_source_open(&s, &conf));
     first_ns = view_takes_ns(s, LAB_NS(-1000), 4 * CLK_S); /* looks for others, then for older */
-    assert_true(first_ns >= CLK_S / 2 && first_ns < 2 * CLK_S);
+    assert_true(first_ns >= CLK_S / 2 && first_ns < 3 * CLK_S);
     for (unsigned i = 0; i < 3; i++) { /* it is known now */
-        assert_true(view_takes_ns(s, LAB_NS(-1000), 4 * CLK_S) < CLK_S / 2);
+        assert_true(view_takes_ns(s, LAB_NS(-1000), 4 * CLK_S) < CLK_S * 9 / 10);
     }
     ch_source_close(s);
     close(silent);
