@@ -128,6 +128,17 @@ enum err ch_sent_decode(struct dedup *d, const char *collector, struct ch_sent_f
     return e;
 }
 
+/* One that never takes a hole for sent. */
+static enum err sent_create(struct ch_sent *s, const struct ch_sent_conf *conf)
+{
+    enum err e = dedup_create(&s->sent, conf->hosts_max, conf->forget_ns);
+
+    if (!e) {
+        dedup_forgets(s->sent);
+    }
+    return e;
+}
+
 static enum err state_read(struct ch_sent *s, const struct ch_sent_conf *conf,
                            struct ch_sent_from *from)
 {
@@ -150,7 +161,7 @@ static enum err state_read(struct ch_sent *s, const struct ch_sent_conf *conf,
         *from = (struct ch_sent_from){INT64_MIN, INT64_MIN, 0};
         dedup_destroy(s->sent);
         s->sent = NULL;
-        return dedup_create(&s->sent, conf->hosts_max, conf->forget_ns);
+        return sent_create(s, conf);
     }
     return e;
 }
@@ -171,7 +182,7 @@ enum err ch_sent_open(struct ch_sent **out, const struct ch_sent_conf *conf,
     s->path = os_path_join(conf->dir, "state");
     s->new_path = os_path_join(conf->dir, "state.new");
     if (s->dir && s->path && s->new_path) {
-        e = dedup_create(&s->sent, conf->hosts_max, conf->forget_ns);
+        e = sent_create(s, conf);
     }
     if (!e) {
         e = os_mkdirs(conf->dir, true);

@@ -6,7 +6,8 @@
  * Bytes: "PFclick\n", u32 version, i64 from_ns, i64 received_ns, i64 written_ns, name of the
  * collector (varint length), varint streams; each: host (16), u64 stream, i64 used_ns, varint
  * ranges, ranges (dedup_encode); u64 hash of all before. Little endian.
- * Bounds: as dedup.h. Threads: one owner. */
+ * Bounds: as dedup.h, but a range too many costs the lowest one: it is sent again, never forgotten.
+ * Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_CLICKHOUSE_CH_SENT_H
 #define PROCFLEET_COLLECTOR_CLICKHOUSE_CH_SENT_H
 

@@ -31,6 +31,7 @@ struct dedup {
     uint32_t n, cap;
     struct host **hosts; /* by id */
     uint64_t closed, forgotten;
+    bool forgets;
 };
 
 static void host_destroy(struct host *h)
@@ -60,6 +61,11 @@ enum err dedup_create(struct dedup **out, uint32_t hosts_max, int64_t forget_ns)
 void dedup_limit(struct dedup *s, uint32_t hosts_max)
 {
     s->hosts_max = hosts_max;
+}
+
+void dedup_forgets(struct dedup *s)
+{
+    s->forgets = true;
 }
 
 void dedup_destroy(struct dedup *s)
@@ -274,10 +280,16 @@ static void stream_add(struct dedup *s, struct stream *st, struct seq_range r)
 {
     size_t i, end;
 
-    /* A new range where none is free costs the lowest hole, which may be the one r lies in. */
+    /* A new range where none is free costs the lowest hole, which may be the one r lies in, or
+     * the lowest range. */
     i = range_index(st, r.first - 1);
     if (st->n == DEDUP_RANGES_MAX && (i == st->n || st->ranges[i].first - 1 > r.last)) {
-        close_lowest_hole(s, st);
+        if (s->forgets) {
+            st->n--;
+            memmove(st->ranges, st->ranges + 1, st->n * sizeof *st->ranges);
+        } else {
+            close_lowest_hole(s, st);
+        }
         i = range_index(st, r.first - 1);
     }
     /* Ranges [i, end) overlap or touch r and become part of it. */

@@ -40,6 +40,9 @@ struct dedup_counts {
 NODISCARD enum err dedup_create(struct dedup **out, uint32_t hosts_max, int64_t forget_ns);
 /* Hosts over a lower limit stay until they are forgotten; no others are added. */
 void dedup_limit(struct dedup *s, uint32_t hosts_max);
+/* From now on a further range costs the lowest one of its stream: its numbers count as missing. For
+ * those who may do a thing twice but never leave it undone. */
+void dedup_forgets(struct dedup *s);
 void dedup_destroy(struct dedup *s); /* NULL is allowed */
 
 /* Makes room for a stream, so that dedup_add cannot fail for want of memory. now_ns is the time of

@@ -134,12 +134,40 @@ static void a_failing_disk_leaves_the_old_state(void **state)
     }
 }
 
+static void a_hole_is_never_taken_for_sent(void **state)
+{
+    const struct ch_sent_conf conf = conf_of("a");
+    struct ch_sent_from from = {50, 60, 70}, read;
+    struct errmsg why;
+    struct ch_sent *s;
+
+    for (int round = 0; round < 3; round++) { /* fresh, read again, after a damaged state */
+        char path[80];
+
+        assert_ok(ch_sent_open(&s, &conf, &read, &why));
+        for (uint64_t seq = 1; seq <= 2 * 70 * (1 + (uint64_t)round); seq += 2) {
+            assert_ok(ch_sent_add(s, &hosts[0], 7, seq, seq, 1));
+            assert_true(ch_sent_has(s, &hosts[0], 7, seq));
+            for (uint64_t hole = 2; hole < seq; hole += 2) {
+                assert_false(ch_sent_has(s, &hosts[0], 7, hole));
+            }
+        }
+        assert_ok(save(s, &from));
+        ch_sent_close(s);
+        (void)snprintf(path, sizeof path, "%s/state", dir);
+        if (round == 1) {
+            assert_ok(os_write_file(path, "PFclick!", 8, true));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_saved_is_read, dir_make, dir_drop),
         cmocka_unit_test_setup_teardown(damage_costs_only_work, dir_make, dir_drop),
         cmocka_unit_test_setup_teardown(a_failing_disk_leaves_the_old_state, dir_make, dir_drop),
+        cmocka_unit_test_setup_teardown(a_hole_is_never_taken_for_sent, dir_make, dir_drop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
