@@ -34,8 +34,11 @@ static enum err tables_make(struct ch_http *h, const struct ch_layout *wanted,
     }
     e = ch_migrate_apply(plan, h, NULL, NULL, why);
     if (!e) {
+        char url[600], version[200];
+
         log_line(LOG_INFO, "clickhouse", "set_up", "server=%s database=%s version=%s",
-                 ch_http_url(h), layout.database, ch_http_version(h));
+                 log_str(url, sizeof url, ch_http_url(h)), layout.database,
+                 log_str(version, sizeof version, ch_http_version(h)));
     }
     return e;
 }
@@ -101,56 +104,69 @@ static enum err ledger_block(const struct ch_ready_ledger *l, const struct ch_in
 {
     const struct ch_in_column *host = ch_native_column(in, "host_id");
     const struct ch_in_column *stream = ch_native_column(in, "stream");
-    const struct ch_in_column *seqs = ch_native_column(in, "seqs");
+    const struct ch_in_column *firsts = ch_native_column(in, "firsts");
+    const struct ch_in_column *lasts = ch_native_column(in, "lasts");
     enum err e = ERR_OK;
 
     for (size_t i = 0; i < in->n_rows && !e; i++) {
         struct uuid id = ch_native_get_uuid(host, i);
-        size_t first, n = ch_native_get_array(seqs, i, &first);
+        size_t first, last, n = ch_native_get_array(firsts, i, &first);
 
-        for (size_t k = 0, next; k < n && !e; k = next) { /* one range at a time */
-            uint64_t from = ch_native_get(seqs, first + k);
+        if (ch_native_get_array(lasts, i, &last) != n) {
+            return ERR_CORRUPT;
+        }
+        for (size_t k = 0; k < n && !e; k++) {
+            uint64_t from = ch_native_get(firsts, first + k), to = ch_native_get(lasts, last + k);
 
-            for (next = k + 1; next < n && ch_native_get(seqs, first + next) == from + (next - k);
-                 next++) {
-            }
-            e = !from ? ERR_OK
-                      : l->add(l->ctx, &id, ch_native_get(stream, i), from, from + (next - k) - 1);
+            from += from == 0; /* numbers begin at 1 */
+            e = from > to ? ERR_OK : l->add(l->ctx, &id, ch_native_get(stream, i), from, to);
         }
     }
     return e;
 }
 
+enum err ch_ready_ledger_read(const struct ch_ready_ledger *l, const void *p, size_t n)
+{
+    struct ch_in in;
+    enum err e = ERR_OK;
+
+    ch_native_in_init(&in, p, n, (size_t)16 << 20);
+    while (!e) {
+        e = ch_native_next(&in);
+        e = e ? e : ledger_block(l, &in);
+    }
+    ch_native_in_fini(&in);
+    return e == ERR_END ? ERR_OK : e;
+}
+
 enum err ch_ready_ledger(struct ch_http *h, const struct ch_ready_ledger *l, struct errmsg *why)
 {
     struct buf sql, reply;
-    struct ch_in in;
     enum err e;
 
     buf_init(&sql, 4096);
     buf_init(&reply, CH_HTTP_REPLY_MAX);
-    buf_put_str(&sql, "SELECT host_id, stream, arraySort(groupUniqArray(seq)) AS seqs FROM batch "
-                      "WHERE collector = ");
+    /* Where runs of numbers begin and end, not the numbers: a ledger may have 10^9 of these. */
+    buf_put_str(&sql,
+                "SELECT host_id, stream, "
+                "arrayFilter((x, y, i) -> i = 1 OR x != y + 1, seqs, "
+                "arrayPushFront(arrayPopBack(seqs), toUInt64(0)), arrayEnumerate(seqs)) AS firsts, "
+                "arrayFilter((x, y, i) -> i = length(seqs) OR y != x + 1, seqs, "
+                "arrayPushBack(arrayPopFront(seqs), toUInt64(0)), arrayEnumerate(seqs)) AS lasts "
+                "FROM (SELECT host_id, stream, arraySort(groupUniqArray(seq)) AS seqs FROM batch "
+                "WHERE collector = ");
     ch_schema_quote(&sql, str_make(l->collector));
     buf_printf(&sql, " AND kind = %d", CH_STORED);
     if (l->received_ns > 0) {
         buf_put_str(&sql, " AND received >= ");
         ch_schema_time(&sql, ch_http_dialect(h), l->received_ns);
     }
-    buf_put_str(&sql, " GROUP BY host_id, stream FORMAT Native");
+    buf_put_str(&sql, " GROUP BY host_id, stream) FORMAT Native");
     e = ch_http_ask(h, buf_cstr(&sql), ASK_NS, &reply, why);
-    ch_native_in_init(&in, reply.p, reply.n, (size_t)16 << 20);
-    while (!e) {
-        e = ch_native_next(&in);
-        e = e ? e : ledger_block(l, &in);
-    }
-    ch_native_in_fini(&in);
+    e = e ? e : ch_ready_ledger_read(l, reply.p, reply.n);
     buf_fini(&reply);
     buf_fini(&sql);
-    if (e == ERR_END) {
-        return ERR_OK;
-    }
-    return why->text[0] ? e : errmsg_set(why, e, "cannot read the ledger: %s", err_text(e));
+    return !e || why->text[0] ? e : errmsg_set(why, e, "cannot read the ledger: %s", err_text(e));
 }
 
 enum err ch_ready_id(struct uuid *out, const char *dir, struct errmsg *why)

@@ -27,6 +27,9 @@ struct ch_ready_ledger {
 NODISCARD enum err ch_ready_ledger(struct ch_http *h, const struct ch_ready_ledger *l,
                                    struct errmsg *why);
 
+/* For tests: what the answer, Native, tells `add`. Errors: those of ch_native_next and add */
+NODISCARD enum err ch_ready_ledger_read(const struct ch_ready_ledger *l, const void *p, size_t n);
+
 /* The file `id` in this directory, made when it is not there. Errors: those of files */
 NODISCARD enum err ch_ready_id(struct uuid *out, const char *dir, struct errmsg *why);
 

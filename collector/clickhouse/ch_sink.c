@@ -24,7 +24,8 @@
  *   backlog  from `from` on, slice by slice of the collector's clock: what the queue had no room
  *            for, and what a former process left.
  * The state on disk says `from`: nothing made before is missing. It is written before batches leave
- * the store's head, so that what it does not know of is in the head after a crash. Batches of a
+ * the store's head, so that what it does not know of is in the head after a crash; after a start
+ * not before the head was looked through for what is not sent. Batches of a
  * former process may be in without a ledger row: they are announced (`coming`). */
 
 #define SAVE_NS     (10 * CLK_S)
@@ -72,7 +73,7 @@ struct ch_sink {
     struct sink_item *sending;       /* those of the block under way */
     struct ch_sent_from backlog;     /* what the store has to be asked for; INT64_MAX: nothing */
     int64_t lowered_ns;              /* of it, since the pass began: what overflowed meanwhile */
-    bool stop;
+    bool stop, noted;                /* noted: what recovery found is in `backlog` */
     struct ch_sink_stats stats;
 
     /* The thread's own. */
@@ -171,7 +172,6 @@ static void backlog_lower(struct ch_sink *s, int64_t made_ns, int64_t received_n
     b->made_ns = made_ns < b->made_ns ? made_ns : b->made_ns;
     b->received_ns = received_ns < b->received_ns ? received_ns : b->received_ns;
     s->lowered_ns = made_ns < s->lowered_ns ? made_ns : s->lowered_ns;
-    s->stats.overflowed++;
 }
 
 void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored)
@@ -185,6 +185,7 @@ void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored)
     os_mutex_lock(s->lock);
     if (!i || s->stats.queue_bytes + bytes > CH_SINK_QUEUE_BYTES) {
         backlog_lower(s, made_ns, stored->received_ns);
+        s->stats.overflowed++;
         os_mutex_unlock(s->lock);
         mem_free(i);
         return;
@@ -228,15 +229,17 @@ bool ch_sink_keep(struct ch_sink *s)
 {
     struct ch_sent_from from;
     struct buf bytes;
+    bool noted;
     enum err e;
 
     buf_init(&bytes, CH_SENT_BYTES_MAX);
     os_mutex_lock(s->saving);
     os_mutex_lock(s->lock);
+    noted = s->noted;
     from = from_now(s);
-    e = ch_sent_bytes(s->sent, &from, &bytes);
+    e = noted ? ch_sent_bytes(s->sent, &from, &bytes) : ERR_OK;
     os_mutex_unlock(s->lock); /* the store's writer must not wait for the disk here */
-    e = e ? e : ch_sent_write(s->sent, &bytes);
+    e = e || !noted ? e : ch_sent_write(s->sent, &bytes);
     os_mutex_unlock(s->saving);
     buf_fini(&bytes);
     if (e) {
@@ -244,7 +247,7 @@ bool ch_sink_keep(struct ch_sink *s)
                  "\"make room on the disk of data_dir; without it more is sent again after a "
                  "restart\"");
     }
-    return e == ERR_OK;
+    return noted && !e;
 }
 
 static int64_t lag_of(const struct ch_sent_from *from, int64_t now_ns)
@@ -385,12 +388,16 @@ static void sink_prepare(struct ch_sink *s)
         }
     }
     if (!e) {
+        char url[600], version[200], name[600];
+
         s->ready = true;
         os_mutex_lock(s->lock);
         (void)snprintf(s->stats.version, sizeof s->stats.version, "%s", ch_http_version(s->http));
         os_mutex_unlock(s->lock);
         log_line(LOG_INFO, "clickhouse", "connected", "server=%s version=%s collector=%s",
-                 ch_http_url(s->http), ch_http_version(s->http), s->conf.name);
+                 log_str(url, sizeof url, ch_http_url(s->http)),
+                 log_str(version, sizeof version, ch_http_version(s->http)),
+                 log_str(name, sizeof name, s->conf.name));
     }
 }
 
@@ -618,6 +625,7 @@ static void live_put_back(struct ch_sink *s)
     list = s->sending;
     for (const struct sink_item *i = list; i; i = i->next) {
         backlog_lower(s, i->made_ns, i->received_ns);
+        s->stats.overflowed++;
     }
     s->sending = NULL;
     os_mutex_unlock(s->lock);
@@ -698,6 +706,40 @@ static enum err head_send(struct ch_sink *s)
     e = e ? e : stored_flush(s);
     store_view_close(view);
     s->head_done = !e;
+    return e;
+}
+
+static enum err note_take(void *ctx, const struct ch_rows_batch *b)
+{
+    struct ch_sink *s = ctx;
+    int64_t t0_ns, t1_ns;
+
+    batch_time_span(b->rest, b->received_ns, &t0_ns, &t1_ns);
+    os_mutex_lock(s->lock);
+    backlog_lower(s, batch_time_made(t1_ns, b->clock, b->received_ns), b->received_ns);
+    os_mutex_unlock(s->lock);
+    return is_stopping(s) ? ERR_CLOSED : ERR_OK;
+}
+
+/* After a start: what recovery found and nobody has sent may be sealed, and leave the head, before
+ * ClickHouse can be asked. */
+static enum err head_note(struct ch_sink *s)
+{
+    struct ch_backlog b = {.is_sent = stored_is_sent, .take = note_take, .ctx = s};
+    struct store_view *view;
+    enum err e = store_view_open(&view, s->store);
+
+    if (e) {
+        return e;
+    }
+    b.view = view;
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        e = ch_backlog_head(&b, i);
+    }
+    store_view_close(view);
+    os_mutex_lock(s->lock);
+    s->noted = !e;
+    os_mutex_unlock(s->lock);
     return e;
 }
 
@@ -949,6 +991,9 @@ static void sink_run(void *arg)
     struct ch_sink *s = arg;
 
     err_ignore(os_thread_background());
+    while (!is_stopping(s) && head_note(s)) {
+        sink_pause(s, CLK_S);
+    }
     sink_prepare(s);
     while (!is_stopping(s)) {
         sink_round(s);

@@ -49,7 +49,7 @@ NODISCARD enum err ch_sink_start(struct ch_sink *s, struct store *store);
 void ch_sink_stop(struct ch_sink *s);
 void ch_sink_close(struct ch_sink *s); /* after it; NULL is allowed */
 
-/* The store's on_stored and before_forget. */
+/* The store's on_stored and before_forget; that is false until the head was looked through. */
 void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored);
 bool ch_sink_keep(struct ch_sink *s);
 

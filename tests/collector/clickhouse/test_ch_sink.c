@@ -1,0 +1,94 @@
+/* What the sink says of itself while no ClickHouse answers. What arrives there: e2e_clickhouse. */
+#include "collector/clickhouse/ch_sink.h"
+
+#include <string.h>
+
+#include "collector/clickhouse/ch_sent.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/os/os.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/t.h"
+
+static const char *const nowhere[] = {"http://127.0.0.1:9"};
+
+static struct ch_sink *sink_open(const struct rig *r)
+{
+    const struct ch_sink_conf conf = {
+        .fio = fio_os(),
+        .data_dir = r->dir,
+        .name = "a",
+        .server = {.urls = nowhere, .n_urls = 1, .database = "procfleet", .user = "default", .password_file = "",
+                   .ca = "", .cert = "", .key = ""},
+        .gather_ns = CLK_S / 10,
+        .hosts_max = 16,
+        .forget_ns = INT64_MAX / 2};
+    struct errmsg why = {""};
+    struct ch_sink *s;
+
+    assert_ok(ch_sink_open(&s, &conf, &why));
+    return s;
+}
+
+/* The state that is on disk; write: it says this from now on. */
+static struct ch_sent_from state_of(const struct rig *r, const struct ch_sent_from *write)
+{
+    char *dir = os_path_join(r->dir, "clickhouse");
+    const struct ch_sent_conf conf = {fio_os(), dir, "a", 16, INT64_MAX / 2};
+    struct ch_sent_from from;
+    struct errmsg why = {""};
+    struct ch_sent *sent;
+    struct buf bytes;
+
+    buf_init(&bytes, CH_SENT_BYTES_MAX);
+    assert_ok(ch_sent_open(&sent, &conf, &from, &why));
+    if (write) {
+        assert_ok(ch_sent_bytes(sent, write, &bytes));
+        assert_ok(ch_sent_write(sent, &bytes));
+    }
+    ch_sent_close(sent);
+    buf_fini(&bytes);
+    mem_free(dir);
+    return from;
+}
+
+static void what_recovery_found_is_known_before_it_may_leave_the_head(void **state)
+{
+    struct rig *r = *state;
+    const struct ch_sent_from nothing_missing = {INT64_MAX, INT64_MAX, RIG_T0};
+    struct ch_sent_from from;
+    struct ch_sink *s;
+
+    rig_open(r);
+    rig_put_host(r, 1, 3);
+    rig_close(r);
+    state_of(r, &nothing_missing); /* as it was written before the three came, then kill -9 */
+    rig_open(r);
+    s = sink_open(r);
+    assert_false(ch_sink_keep(s)); /* sealing must wait */
+    from = state_of(r, NULL);
+    assert_true(from.made_ns == INT64_MAX);
+    assert_ok(ch_sink_start(s, r->store));
+    for (int i = 0; i < 1000 && !ch_sink_keep(s); i++) {
+        os_sleep_ns(10 * CLK_MS);
+    }
+    from = state_of(r, NULL);
+    assert_true(from.made_ns >= RIG_T0 && from.made_ns <= RIG_T0 + 60 * CLK_S);
+    assert_true(from.received_ns > RIG_T0 && from.received_ns <= RIG_T0 + 60 * CLK_S);
+    ch_sink_stop(s);
+    ch_sink_close(s);
+    from = state_of(r, NULL);
+    assert_true(from.made_ns <= RIG_T0 + 60 * CLK_S);
+}
+
+int main(void)
+{
+    static struct rig r;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate_setup_teardown(
+            what_recovery_found_is_known_before_it_may_leave_the_head, rig_setup, rig_teardown,
+            &r),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
