@@ -4,12 +4,15 @@
 
 #include "collector/store/batch_time.h"
 #include "collector/store/rollup/cell.h"
+#include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/model/ledger.h"
 
 #define BATCHES_MAX    (1u << 20)
+#define DAYS_ROOM      256u /* of a block; beyond, days are not told apart */
+#define DAY_NS         (86400 * CLK_S)
 #define PROVIDER_EVENT UINT64_C(0x80000000) /* their numbers, however they were kept */
 
 struct ch_rows {
@@ -23,6 +26,8 @@ struct ch_rows {
     uint64_t values;
     uint8_t *gone; /* of each batch: it had rows, and they are gone */
     size_t cap_gone, n_gone;
+    int64_t days[DAYS_ROOM];
+    size_t n_days;
     /* Of the batch at hand. */
     const struct ch_rows_batch *b;
     uint64_t rows, cells;
@@ -79,7 +84,7 @@ void ch_rows_reset(struct ch_rows *r)
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         ch_native_block_reset(r->block[ours[i]]);
     }
-    r->batches = r->n_gone = 0;
+    r->batches = r->n_gone = r->n_days = 0;
     r->values = 0;
 }
 
@@ -98,6 +103,11 @@ uint64_t ch_rows_values(const struct ch_rows *r)
     return r->values;
 }
 
+size_t ch_rows_days(const struct ch_rows *r)
+{
+    return r->n_days;
+}
+
 size_t ch_rows_bytes(const struct ch_rows *r)
 {
     size_t n = 0;
@@ -106,6 +116,83 @@ size_t ch_rows_bytes(const struct ch_rows *r)
         n += ch_native_bytes(r->block[ours[i]]);
     }
     return n;
+}
+
+/* -- how much a batch is, before anything is put -- */
+
+static bool day_has(const int64_t *days, size_t n, int64_t day)
+{
+    while (n--) { /* the newest is asked for most */
+        if (days[n] == day) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The day of the stamp joins the batch's. False: too many. */
+static bool day_add(int64_t days[CH_ROWS_DAYS_MAX], size_t *n, int64_t wall_ns)
+{
+    int64_t day = wall_ns / DAY_NS;
+
+    if (day_has(days, *n, day)) {
+        return true;
+    }
+    if (*n == CH_ROWS_DAYS_MAX) {
+        return false;
+    }
+    days[(*n)++] = day;
+    return true;
+}
+
+static bool days_fit(struct ch_rows *r, int64_t t0_ns)
+{
+    const struct batch *rest = r->b->rest, *rows = r->b->rows;
+    int64_t days[CH_ROWS_DAYS_MAX];
+    size_t n = 0;
+    bool fit = day_add(days, &n, t0_ns);
+
+    for (size_t i = 0; rows && fit && i < rest->n_ticks; i++) {
+        fit = day_add(days, &n, rows->wall_ns[r->b->first_tick + i]);
+    }
+    for (size_t i = 0; fit && i < rest->n_events; i++) {
+        fit = day_add(days, &n, rest->events[i].wall_ns);
+    }
+    for (size_t i = 0; fit && i < n; i++) {
+        if (r->n_days < DAYS_ROOM && !day_has(r->days, r->n_days, days[i])) {
+            r->days[r->n_days++] = days[i];
+        }
+    }
+    return fit;
+}
+
+static bool cells_fit(const struct ch_rows *r)
+{
+    const struct batch *rows = r->b->rows;
+    size_t first = r->b->first_tick, behind = first + r->b->rest->n_ticks, cells = 0, samples = 0;
+    uint16_t spans[WIRE_TICKS_MAX]; /* how many begin at or before the tick */
+
+    if (!rows || r->b->rest->n_ticks > WIRE_TICKS_MAX) {
+        return !rows;
+    }
+    for (size_t i = first; i < behind; i++) {
+        spans[i - first] =
+            i == first
+                ? 0
+                : (uint16_t)(spans[i - first - 1] + (rows->wall_ns[i] / CH_ROWS_SPAN_NS !=
+                                                     rows->wall_ns[i - 1] / CH_ROWS_SPAN_NS));
+    }
+    for (size_t i = 0; i < rows->n_runs; i++) {
+        size_t begin = rows->runs[i].first_tick, end = begin + rows->runs[i].n_ticks;
+
+        begin = begin > first ? begin : first;
+        end = end < behind ? end : behind;
+        if (begin < end) {
+            cells += spans[end - 1 - first] - spans[begin - first] + 1u;
+            samples += r->b->samples ? end - begin : 0;
+        }
+    }
+    return cells <= CH_ROWS_CELLS_MAX && samples <= CH_ROWS_SAMPLES_MAX;
 }
 
 /* -- cells and samples -- */
@@ -427,19 +514,39 @@ enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)
     buf_reset(&r->rest);
     e = VEC_ROOM(&r->gone, &r->cap_gone, r->batches + 1, BATCHES_MAX);
     e = e ? e : wire_batch_pack(r->encoder, &r->rest, &rest);
+    batch_time_span(&rest, b->received_ns, &t0_ns, &t1_ns);
+    if (!e && (!cells_fit(r) || !days_fit(r, t0_ns))) {
+        e = ERR_FULL;
+    }
     if (!e && b->rows) {
         e = put_runs(r);
     }
     if (e) {
         return e;
     }
-    batch_time_span(&rest, b->received_ns, &t0_ns, &t1_ns);
     put_events(r, t1_ns);
     put_host(r, t1_ns);
     put_batch(r, t0_ns, t1_ns);
     r->gone[r->batches++] = !b->rows && b->rest->n_ticks;
     r->n_gone += !b->rows && b->rest->n_ticks;
     return ERR_OK;
+}
+
+enum err ch_rows_leave_out(struct ch_rows *r, const struct ch_rows_batch *b)
+{
+    struct batch rest = *b->rest;
+    struct ch_rows_batch bare = *b;
+    enum err e;
+
+    rest.n_events = rest.n_infos = 0;
+    bare.rest = &rest;
+    bare.rows = NULL;
+    e = ch_rows_add(r, &bare);
+    if (!e && !r->gone[r->batches - 1]) { /* it has no ticks */
+        r->gone[r->batches - 1] = 1;
+        r->n_gone++;
+    }
+    return e;
 }
 
 size_t ch_rows_given_up(const struct ch_rows *r)

@@ -3,6 +3,8 @@
  * that a batch sent twice, from wherever it is read, makes the same rows.
  *
  * A cell is one run of the batch inside one multiple of 10 s of the host's stamps.
+ * Bounds: a batch of more cells, samples or days than below is refused: no agent makes such, a few
+ *         bytes of a hostile one would be 64 Mi cells, and a block of > 100 partitions is refused.
  * Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_CLICKHOUSE_CH_ROWS_H
 #define PROCFLEET_COLLECTOR_CLICKHOUSE_CH_ROWS_H
@@ -11,7 +13,10 @@
 #include "collector/store/host_offset.h"
 #include "common/wire/wire_batch.h"
 
-#define CH_ROWS_SPAN_NS INT64_C(10000000000) /* no cell crosses a multiple of it */
+#define CH_ROWS_SPAN_NS     INT64_C(10000000000) /* no cell crosses a multiple of it */
+#define CH_ROWS_CELLS_MAX   (192u << 10)
+#define CH_ROWS_SAMPLES_MAX (512u << 10)
+#define CH_ROWS_DAYS_MAX    32u
 
 /* One batch. Of a sealed one, `rows` is what its window holds of many batches, of which
  * [first_tick, first_tick + rest->n_ticks) are this one's; else it is `rest` itself. */
@@ -31,8 +36,12 @@ NODISCARD enum err ch_rows_create(struct ch_rows **out, const char *collector);
 void ch_rows_destroy(struct ch_rows *r); /* NULL is allowed */
 void ch_rows_reset(struct ch_rows *r);
 
-/* Errors: ERR_INVALID (not as batches are), ERR_FULL, ERR_NOMEM; nothing is added then */
+/* Errors: ERR_INVALID (not as batches are), ERR_FULL (over the bounds), ERR_NOMEM; nothing is added
+ * then */
 NODISCARD enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b);
+/* Of such a batch: its ledger row alone, as given up, so that nobody waits for it. Errors: as above
+ */
+NODISCARD enum err ch_rows_leave_out(struct ch_rows *r, const struct ch_rows_batch *b);
 
 /* An instance as the store knows it, of a batch whose infos were left out; seen_ns: as of when. */
 void ch_rows_process(struct ch_rows *r, const struct uuid *host, const struct uuid *boot,
@@ -42,6 +51,7 @@ void ch_rows_process(struct ch_rows *r, const struct uuid *host, const struct uu
 struct ch_block *ch_rows_block(struct ch_rows *r, enum ch_table t);
 
 size_t ch_rows_batches(const struct ch_rows *r);
+size_t ch_rows_days(const struct ch_rows *r); /* of the stamps inside, the hosts' clocks; about */
 size_t ch_rows_bytes(const struct ch_rows *r);
 uint64_t ch_rows_values(const struct ch_rows *r); /* samples × metrics inside */
 

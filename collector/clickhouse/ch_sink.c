@@ -39,6 +39,8 @@
 #define LAGGING_NS  (60 * CLK_S)
 #define LEDGER_BACK (600 * CLK_S) /* how far clocks may have been set back */
 #define KEYS_MAX    (1u << 20)
+#define DAYS_FULL   8u /* and CH_ROWS_DAYS_MAX of one batch: a server takes 100 partitions */
+#define BODY_MAX    ((size_t)384 << 20) /* cells up to full and those of one batch, all columns */
 
 struct sink_item {
     struct sink_item *next;
@@ -79,6 +81,8 @@ struct ch_sink {
     /* The thread's own. */
     struct sink_key *keys; /* of the block under way */
     size_t n_keys, cap_keys;
+    size_t left_out; /* of them */
+    bool more;       /* the block under way is not the last one of `sending` */
     struct buf sql, body;
     uint64_t block; /* numbers them */
     bool ready, head_done;
@@ -108,7 +112,7 @@ enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, str
     s->lowered_ns = INT64_MAX;
     s->started_ns = os_utc_ns();
     buf_init(&s->sql, (size_t)1 << 20);
-    buf_init(&s->body, (size_t)256 << 20);
+    buf_init(&s->body, BODY_MAX);
     s->dir = os_path_join(conf->data_dir, "clickhouse");
     if (s->dir) {
         sent.dir = s->dir;
@@ -465,13 +469,14 @@ static void block_sent(struct ch_sink *s)
     s->stats.bytes = ch_http_bytes_sent(s->http);
     s->stats.blocks++;
     s->stats.cpu_ns = os_thread_cpu_ns();
-    done = s->sending;
-    s->sending = NULL;
+    done = s->more ? NULL : s->sending;
+    s->sending = s->more ? s->sending : NULL;
     os_mutex_unlock(s->lock);
     items_free(done);
-    if (ch_rows_given_up(s->rows)) {
+    if (ch_rows_given_up(s->rows) > s->left_out) {
         log_line(
-            LOG_WARN, "clickhouse", "given_up", "batches=%zu remedy=%s", ch_rows_given_up(s->rows),
+            LOG_WARN, "clickhouse", "given_up", "batches=%zu remedy=%s",
+            ch_rows_given_up(s->rows) - s->left_out,
             "\"retention dropped their rows before they were sent: raise retention.raw.age and "
             ".bytes if ClickHouse may be down for longer\"");
     }
@@ -502,7 +507,7 @@ static enum err block_send(struct ch_sink *s, bool again)
                  ch_rows_batches(s->rows), err_name(e));
     }
     ch_rows_reset(s->rows);
-    s->n_keys = 0;
+    s->n_keys = s->left_out = 0;
     return e;
 }
 
@@ -510,7 +515,8 @@ static bool block_is_full(struct ch_sink *s)
 {
     return ch_native_rows(ch_rows_block(s->rows, CH_CELL)) >= CH_SINK_CELLS ||
            ch_native_rows(ch_rows_block(s->rows, CH_SAMPLE)) >= CH_SINK_SAMPLES ||
-           ch_rows_bytes(s->rows) >= CH_SINK_BYTES || s->n_keys >= KEYS_MAX / 2;
+           ch_rows_bytes(s->rows) >= CH_SINK_BYTES || ch_rows_days(s->rows) >= DAYS_FULL ||
+           s->n_keys >= KEYS_MAX / 2;
 }
 
 static bool samples_wanted(const struct ch_sink *s, const char *host)
@@ -531,10 +537,16 @@ static enum err block_add(struct ch_sink *s, const struct ch_rows_batch *batch)
 
     b.samples = samples_wanted(s, b.host_name);
     e = e ? e : ch_rows_add(s->rows, &b);
-    if (e == ERR_INVALID || e == ERR_FULL) { /* a batch that can be decoded is neither */
-        log_line(LOG_ERROR, "clickhouse", "batch_left_out", "seq=%" PRIu64 " reason=%s", head->seq,
-                 err_name(e));
-        return ERR_OK;
+    if (e == ERR_INVALID || e == ERR_FULL) { /* no agent makes such */
+        char id[UUID_TEXT];
+
+        log_line(LOG_ERROR, "clickhouse", "batch_left_out",
+                 "host_id=%s seq=%" PRIu64 " reason=%s remedy=%s", uuid_format(id, &head->host),
+                 head->seq, err_name(e),
+                 "\"more cells or days than a batch can have: see what runs as an agent there\"");
+        err_ignore(ch_rows_leave_out(s->rows, &b));
+        s->left_out++;
+        e = ERR_OK;
     }
     if (!e) {
         s->keys[s->n_keys++] = (struct sink_key){head->host, head->stream, head->seq};
@@ -611,6 +623,11 @@ static enum err live_send(struct ch_sink *s)
     e = list ? ERR_OK : ERR_NOMEM;
     for (size_t i = 0; i < n && !e; i++) {
         e = live_add(s, list[i]);
+        if (!e && i + 1 < n && block_is_full(s)) {
+            s->more = true;
+            e = block_send(s, false);
+            s->more = false;
+        }
     }
     mem_free(list);
     return e ? e : block_send(s, false);
@@ -631,7 +648,7 @@ static void live_put_back(struct ch_sink *s)
     os_mutex_unlock(s->lock);
     items_free(list);
     ch_rows_reset(s->rows);
-    s->n_keys = 0;
+    s->n_keys = s->left_out = 0;
 }
 
 /* -- backlog -- */

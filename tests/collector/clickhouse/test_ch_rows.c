@@ -246,6 +246,70 @@ static void a_batch_whose_rows_are_gone_is_given_up(void **state)
     ch_rows_destroy(r);
 }
 
+/* A batch of `ticks` ticks `step` apart and as many runs all along without a metric. */
+static enum err add_wide(struct ch_rows *r, size_t ticks, int64_t step_ns, size_t n_runs,
+                         bool samples)
+{
+    static int64_t wall_ns[WIRE_TICKS_MAX], mono_ns[WIRE_TICKS_MAX];
+    struct batch_run *wide = mem_array(n_runs, sizeof *wide);
+    struct batch b = whole;
+    const struct ch_rows_batch add = {.rest = &b,
+                                      .rows = &b,
+                                      .clock = &clock_known,
+                                      .received_ns = LAB_NS(20),
+                                      .host_name = "web-1",
+                                      .samples = samples};
+    enum err e;
+
+    for (size_t i = 0; i < ticks; i++) {
+        wall_ns[i] = (int64_t)(i + 1) * step_ns;
+        mono_ns[i] = (int64_t)i + 1;
+    }
+    for (size_t i = 0; i < n_runs; i++) {
+        wide[i] = (struct batch_run){{(uint32_t)i + 1, 1}, 0, (uint16_t)ticks, false, 0};
+    }
+    b.n_ticks = ticks;
+    b.wall_ns = wall_ns;
+    b.mono_ns = mono_ns;
+    b.n_runs = n_runs;
+    b.runs = wide;
+    b.n_columns = b.n_events = 0;
+    e = ch_rows_add(r, &add);
+    if (e) {
+        size_t batches = ch_rows_batches(r), given_up = ch_rows_given_up(r);
+        size_t cells = ch_native_rows(ch_rows_block(r, CH_CELL));
+
+        assert_ok(ch_rows_leave_out(r, &add));
+        assert_int_equal(ch_rows_batches(r), batches + 1);
+        assert_int_equal(ch_rows_given_up(r), given_up + 1);
+        assert_int_equal(ch_native_rows(ch_rows_block(r, CH_CELL)), cells);
+    }
+    mem_free(wide);
+    return e;
+}
+
+static void more_cells_or_days_than_a_batch_has_are_left_out(void **state)
+{
+    const int64_t day_ns = 86400 * CLK_S;
+    struct ch_rows *r;
+
+    assert_ok(ch_rows_create(&r, "a"));
+    assert_err(add_wide(r, 1024, 10 * CLK_S, 65536, false), ERR_FULL); /* 64 Mi cells */
+    assert_err(add_wide(r, 1024, CLK_MS, 513, true), ERR_FULL);        /* few cells, 513 Ki rows */
+    assert_err(add_wide(r, 33, day_ns, 1, false), ERR_FULL);
+    assert_int_equal(ch_native_rows(ch_rows_block(r, CH_CELL)), 0);
+    assert_int_equal(ch_native_rows(ch_rows_block(r, CH_EVENT)), 0);
+    assert_in_range(ch_rows_days(r), 1, 2); /* of their first stamps */
+    ch_rows_reset(r);
+    assert_int_equal(ch_rows_days(r), 0);
+    assert_ok(add_wide(r, 1024, 10 * CLK_S, 100, false));
+    assert_ok(add_wide(r, 512, CLK_MS, 1024, true));
+    assert_int_equal(ch_native_rows(ch_rows_block(r, CH_SAMPLE)), 512 * 1024);
+    assert_ok(add_wide(r, 31, day_ns, 1, false));
+    assert_int_equal(ch_rows_days(r), 32);
+    ch_rows_destroy(r);
+}
+
 /* -- the same from wherever a batch is read -- */
 
 #define BATCHES 256
@@ -386,6 +450,7 @@ int main(void)
         cmocka_unit_test(the_ledger_row_says_what_is_in_the_batch),
         cmocka_unit_test(what_a_run_lacks_is_refused_and_adds_nothing),
         cmocka_unit_test(a_batch_whose_rows_are_gone_is_given_up),
+        cmocka_unit_test(more_cells_or_days_than_a_batch_has_are_left_out),
         cmocka_unit_test(sealed_batches_make_the_rows_that_fresh_ones_made),
     };
 

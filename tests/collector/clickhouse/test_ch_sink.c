@@ -14,15 +14,20 @@ static const char *const nowhere[] = {"http://127.0.0.1:9"};
 
 static struct ch_sink *sink_open(const struct rig *r)
 {
-    const struct ch_sink_conf conf = {
-        .fio = fio_os(),
-        .data_dir = r->dir,
-        .name = "a",
-        .server = {.urls = nowhere, .n_urls = 1, .database = "procfleet", .user = "default", .password_file = "",
-                   .ca = "", .cert = "", .key = ""},
-        .gather_ns = CLK_S / 10,
-        .hosts_max = 16,
-        .forget_ns = INT64_MAX / 2};
+    const struct ch_sink_conf conf = {.fio = fio_os(),
+                                      .data_dir = r->dir,
+                                      .name = "a",
+                                      .server = {.urls = nowhere,
+                                                 .n_urls = 1,
+                                                 .database = "procfleet",
+                                                 .user = "default",
+                                                 .password_file = "",
+                                                 .ca = "",
+                                                 .cert = "",
+                                                 .key = ""},
+                                      .gather_ns = CLK_S / 10,
+                                      .hosts_max = 16,
+                                      .forget_ns = INT64_MAX / 2};
     struct errmsg why = {""};
     struct ch_sink *s;
 
@@ -86,8 +91,7 @@ int main(void)
     static struct rig r;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(
-            what_recovery_found_is_known_before_it_may_leave_the_head, rig_setup, rig_teardown,
-            &r),
+            what_recovery_found_is_known_before_it_may_leave_the_head, rig_setup, rig_teardown, &r),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
