@@ -9,7 +9,6 @@
 
 #define RESTS_MAX   65536u /* of a window; beyond, what is there is given without rows */
 #define RESTS_BYTES ((size_t)256 << 20)
-#define MARGIN_NS   (10 * CLK_S) /* a host's clock is known so well at least */
 
 /* A batch of the window at hand without its rows, packed; of events of providers a second one. */
 struct kept {
@@ -27,9 +26,9 @@ struct span {
     struct kept *kept;
     size_t n, cap;
     struct buf bytes;
-    bool rows_came; /* of the window at hand: the next rest is of the next one */
-    bool taken;     /* something sealed was */
-    int64_t seen_ns;
+    bool rows_came;         /* of the window at hand: the next rest is of the next one */
+    bool taken;             /* something sealed was */
+    int64_t seen_ns, t0_ns; /* newest and oldest stamp of those */
 };
 
 /* -- rests of a window -- */
@@ -134,6 +133,7 @@ static enum err kept_take(struct span *s, struct kept *k, const struct batch *re
     whole.head.host = s->host->id;
     batch_time_span(&whole, k->received_ns, &t0_ns, &t1_ns);
     s->seen_ns = t1_ns > s->seen_ns ? t1_ns : s->seen_ns;
+    s->t0_ns = t0_ns < s->t0_ns ? t0_ns : s->t0_ns;
     s->taken = k->done = true;
     e = s->b->take(s->b->ctx, &b);
     mem_free(merged);
@@ -231,14 +231,16 @@ static enum err span_info(void *ctx, const struct uuid *boot, const struct proc_
 enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_ns,
                          int64_t until_ns)
 {
-    struct span s = {.b = b, .host = store_view_host(b->view, host)};
-    int64_t offset_ns = s.host->clock.known ? s.host->clock.offset_ns : 0;
-    struct store_range range = {.since_ns = clk_sub(clk_sub(since_ns, offset_ns), MARGIN_NS),
-                                .until_ns = clk_add(clk_sub(until_ns, offset_ns), MARGIN_NS),
-                                .made_since_ns = INT64_MIN,
-                                .metrics = METRIC_ALL,
-                                .providers = true};
-    const struct store_instances of = {.since_ns = range.since_ns, .until_ns = range.until_ns};
+    struct span s = {
+        .b = b, .host = store_view_host(b->view, host), .seen_ns = INT64_MIN, .t0_ns = INT64_MAX};
+    const struct store_range range = {.since_ns = INT64_MIN,
+                                      .until_ns = INT64_MAX,
+                                      .window_since_ns = since_ns,
+                                      .window_until_ns = until_ns,
+                                      .made_since_ns = INT64_MIN,
+                                      .metrics = METRIC_ALL,
+                                      .providers = true};
+    struct store_instances of;
     enum err e = wire_batch_encoder_create(&s.encoder);
 
     if (e) {
@@ -248,6 +250,7 @@ enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_
     e = store_blocks_scan(b->view, host, &range, span_block, &s);
     e = e ? e : window_end(&s);
     if (!e && s.taken && b->process) {
+        of = (struct store_instances){.since_ns = s.t0_ns, .until_ns = clk_add(s.seen_ns, 1)};
         e = store_info_each(b->view, host, &of, span_info, &s);
     }
     buf_fini(&s.bytes);

@@ -26,7 +26,9 @@ struct ch_backlog {
  * cannot be decoded is left out */
 NODISCARD enum err ch_backlog_head(const struct ch_backlog *b, size_t host);
 
-/* Every batch of the host with stamps in [since, until) by the collector's clock, sealed or not.
+/* Every batch of the host in windows (5 min) of which something may have been made in
+ * [since, until), sealed or not: by the collector's clock as it was told from the host's then, since
+ * what is known of that now may have nothing to do with it.
  * Errors: those of store_blocks_scan, store_info_each and take */
 NODISCARD enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_ns,
                                    int64_t until_ns);

@@ -74,7 +74,7 @@ struct ch_sink {
     struct sink_item *first, **last; /* the queue */
     struct sink_item *sending;       /* those of the block under way */
     struct ch_sent_from backlog;     /* what the store has to be asked for; INT64_MAX: nothing */
-    int64_t lowered_ns;              /* of it, since the pass began: what overflowed meanwhile */
+    struct ch_sent_from lowered;     /* of it, since the pass began: what overflowed meanwhile */
     bool stop, noted;                /* noted: what recovery found is in `backlog` */
     struct ch_sink_stats stats;
 
@@ -109,7 +109,7 @@ enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, str
     s->conf = *conf;
     s->last = &s->first;
     s->pass_at_ns = INT64_MIN;
-    s->lowered_ns = INT64_MAX;
+    s->lowered = (struct ch_sent_from){INT64_MAX, INT64_MAX, 0};
     s->started_ns = os_utc_ns();
     buf_init(&s->sql, (size_t)1 << 20);
     buf_init(&s->body, BODY_MAX);
@@ -168,14 +168,17 @@ void ch_sink_close(struct ch_sink *s)
 
 /* -- from other threads -- */
 
+static void from_lower(struct ch_sent_from *from, int64_t made_ns, int64_t received_ns)
+{
+    from->made_ns = made_ns < from->made_ns ? made_ns : from->made_ns;
+    from->received_ns = received_ns < from->received_ns ? received_ns : from->received_ns;
+}
+
 /* Under the lock: this batch is to be read from the store. */
 static void backlog_lower(struct ch_sink *s, int64_t made_ns, int64_t received_ns)
 {
-    struct ch_sent_from *b = &s->backlog;
-
-    b->made_ns = made_ns < b->made_ns ? made_ns : b->made_ns;
-    b->received_ns = received_ns < b->received_ns ? received_ns : b->received_ns;
-    s->lowered_ns = made_ns < s->lowered_ns ? made_ns : s->lowered_ns;
+    from_lower(&s->backlog, made_ns, received_ns);
+    from_lower(&s->lowered, made_ns, received_ns);
 }
 
 void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored)
@@ -213,8 +216,7 @@ void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored)
 static void from_take(struct ch_sent_from *from, const struct sink_item *i)
 {
     for (; i; i = i->next) {
-        from->made_ns = i->made_ns < from->made_ns ? i->made_ns : from->made_ns;
-        from->received_ns = i->received_ns < from->received_ns ? i->received_ns : from->received_ns;
+        from_lower(from, i->made_ns, i->received_ns);
     }
 }
 
@@ -256,9 +258,8 @@ bool ch_sink_keep(struct ch_sink *s)
 
 static int64_t lag_of(const struct ch_sent_from *from, int64_t now_ns)
 {
-    int64_t oldest_ns = from->received_ns < from->made_ns ? from->received_ns : from->made_ns;
-
-    return oldest_ns == INT64_MAX || oldest_ns > now_ns ? 0 : clk_sub(now_ns, oldest_ns);
+    /* Not by `made`: what a spool kept for days, or a host that takes itself to be in 1970 says. */
+    return from->received_ns >= now_ns ? 0 : clk_sub(now_ns, from->received_ns);
 }
 
 void ch_sink_stats(struct ch_sink *s, struct ch_sink_stats *out)
@@ -269,8 +270,8 @@ void ch_sink_stats(struct ch_sink *s, struct ch_sink_stats *out)
     *out = s->stats;
     from = from_now(s);
     os_mutex_unlock(s->lock);
-    if (from.made_ns == INT64_MIN) { /* a first start: everything that the store has */
-        from.made_ns = from.received_ns = s->started_ns;
+    if (from.received_ns == INT64_MIN) { /* a first start: everything that the store has */
+        from.received_ns = s->started_ns;
     }
     out->lag_ns = lag_of(&from, from.written_ns);
     out->working = !out->trouble[0];
@@ -760,20 +761,6 @@ static enum err head_note(struct ch_sink *s)
     return e;
 }
 
-/* The oldest that the store has, by its own clock. */
-static int64_t view_begins(const struct store_view *v)
-{
-    int64_t first_ns = INT64_MAX;
-
-    for (size_t i = 0; i < store_view_hosts(v); i++) {
-        const struct store_host *h = store_view_host(v, i);
-        int64_t at_ns = clk_add(h->first_ns, h->clock.known ? h->clock.offset_ns : 0);
-
-        first_ns = at_ns < first_ns ? at_ns : first_ns;
-    }
-    return first_ns;
-}
-
 /* Opens the view of the next slice. ERR_END: the pass is over. */
 static enum err slice_begin(struct ch_sink *s)
 {
@@ -784,16 +771,14 @@ static enum err slice_begin(struct ch_sink *s)
         return e;
     }
     s->view_host = 0;
-    begins_ns = view_begins(s->view);
     if (s->pass_at_ns == INT64_MIN) { /* a pass begins */
         os_mutex_lock(s->lock);
         s->pass_at_ns = s->backlog.made_ns;
-        s->lowered_ns = INT64_MAX;
+        s->lowered = (struct ch_sent_from){INT64_MAX, INT64_MAX, 0};
         os_mutex_unlock(s->lock);
     }
-    if (s->pass_at_ns < begins_ns) {
-        s->pass_at_ns = begins_ns == INT64_MAX ? os_utc_ns() : begins_ns;
-    }
+    begins_ns = store_view_made(s->view, s->pass_at_ns); /* the next window that there is */
+    s->pass_at_ns = begins_ns == INT64_MAX ? os_utc_ns() : begins_ns;
     return ERR_OK;
 }
 
@@ -804,12 +789,11 @@ static void slice_end(struct ch_sink *s, int64_t until_ns, bool last)
     s->view = NULL;
     os_mutex_lock(s->lock);
     s->backlog.made_ns = last ? INT64_MAX : until_ns;
-    s->backlog.received_ns = last ? INT64_MAX : s->backlog.received_ns;
-    if (s->lowered_ns < s->backlog.made_ns) {
-        s->backlog.made_ns = s->lowered_ns;
-        s->backlog.received_ns =
-            s->lowered_ns < s->backlog.received_ns ? s->lowered_ns : s->backlog.received_ns;
+    if (s->backlog.received_ns < until_ns) { /* nothing arrives before it was made */
+        s->backlog.received_ns = until_ns;
     }
+    s->backlog.received_ns = last ? INT64_MAX : s->backlog.received_ns;
+    from_lower(&s->backlog, s->lowered.made_ns, s->lowered.received_ns);
     os_mutex_unlock(s->lock);
     s->pass_at_ns = last ? INT64_MIN : until_ns;
 }

@@ -81,10 +81,19 @@ static int by_window(const void *x, const void *y)
     return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
 }
 
+static bool is_of_window(const struct scan *s, int64_t window_ns)
+{
+    return store_windows_meet(window_ns, WINDOW_NS, s->range->window_since_ns,
+                              s->range->window_until_ns);
+}
+
 static void add_sealed(struct scan *s, enum source_kind kind, const struct store_window *list,
                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        if (!is_of_window(s, list[i].window_ns)) {
+            continue;
+        }
         s->sources[s->n_sources++] = (struct source){
             .kind = kind,
             .window_ns = list[i].window_ns,
@@ -105,21 +114,24 @@ static enum err list_sources(struct scan *s, size_t host, const struct head_batc
                              size_t n_batches)
 {
     const struct store_range *r = s->range;
+    const int64_t range_ns[2] = {r->since_ns, r->until_ns};
+    struct store_beside beside = {.window_since_ns = r->window_since_ns,
+                                  .window_until_ns = r->window_until_ns};
     struct store_window *rests = NULL, *rows = NULL, *events = NULL;
     size_t n_rests = 0, n_rows = 0, n_events = 0, n;
     enum err e = ERR_OK;
 
     if (!r->no_rests) {
-        e = store_windows(&rests, &n_rests, &s->lists, s->v, host, SEG_REST, r->since_ns,
-                          r->until_ns, r->used);
+        e = store_windows_beside(&rests, &n_rests, &s->lists, s->v, host, SEG_REST, range_ns,
+                                 &beside, r->used);
     }
     if (!e && r->providers) {
-        e = store_windows(&events, &n_events, &s->lists, s->v, host, SEG_PROVIDER, r->since_ns,
-                          r->until_ns, r->used);
+        e = store_windows_beside(&events, &n_events, &s->lists, s->v, host, SEG_PROVIDER, range_ns,
+                                 &beside, r->used);
     }
     if (!e && r->metrics) {
-        e = store_windows(&rows, &n_rows, &s->lists, s->v, host, SEG_RAW, r->since_ns, r->until_ns,
-                          r->used);
+        e = store_windows_beside(&rows, &n_rows, &s->lists, s->v, host, SEG_RAW, range_ns, &beside,
+                                 r->used);
     }
     if (e) {
         return e;
@@ -134,7 +146,8 @@ static enum err list_sources(struct scan *s, size_t host, const struct head_batc
     add_sealed(s, SOURCE_PROVIDER, events, n_events);
     add_sealed(s, SOURCE_ROWS, rows, n_rows);
     for (size_t i = 0; i < n_batches; i++) {
-        if (!made_before(s, batches[i]->t1_ns, &batches[i]->clock)) {
+        if (!made_before(s, batches[i]->t1_ns, &batches[i]->clock) &&
+            is_of_window(s, window_of(batches[i]->made_ns))) {
             s->sources[s->n_sources++] = (struct source){
                 .kind = SOURCE_HEAD,
                 .window_ns = window_of(batches[i]->made_ns),

@@ -6,6 +6,7 @@
 #include "collector/store/read/store_view.h"
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
+#include "common/base/mem.h"
 
 struct finding {
     struct arena *memory;
@@ -178,6 +179,44 @@ static enum err left_out(const struct store_view *v, size_t host, struct store_u
     return before ? ERR_OK : broken_add(beside, memory, info);
 }
 
+bool store_windows_meet(int64_t window_ns, int64_t span_ns, int64_t since_ns, int64_t until_ns)
+{
+    return since_ns == until_ns || (window_ns < until_ns && clk_add(window_ns, span_ns) > since_ns);
+}
+
+int64_t store_view_made(const struct store_view *v, int64_t from_ns)
+{
+    static const unsigned kinds[] = {SEG_RAW, SEG_REST, SEG_PROVIDER};
+    int64_t first_ns = INT64_MAX;
+
+    for (size_t k = 0; v->segments && k < sizeof kinds / sizeof *kinds; k++) {
+        size_t end = manifest_lower(v->segments, kinds[k] + 1, INT64_MIN);
+
+        for (size_t i = manifest_lower(v->segments, kinds[k], INT64_MIN); i < end; i++) {
+            const struct seg_info *info = manifest_segment(v->segments, i);
+
+            if (clk_add(info->window_ns, info->span_ns) > from_ns && info->window_ns < first_ns) {
+                first_ns = info->window_ns;
+            }
+        }
+    }
+    for (size_t host = 0; first_ns > from_ns && host < store_view_hosts(v); host++) {
+        const struct head_batch **list;
+        size_t n;
+
+        if (head_view_batches(v->head, host, INT64_MIN, INT64_MAX, &list, &n)) {
+            return from_ns;
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (list[i]->made_ns >= from_ns && list[i]->made_ns < first_ns) {
+                first_ns = list[i]->made_ns;
+            }
+        }
+        mem_free(list);
+    }
+    return first_ns > from_ns ? first_ns : from_ns;
+}
+
 enum err store_windows(struct store_window **list, size_t *n, struct arena *memory,
                        const struct store_view *v, size_t host, unsigned kind, int64_t since_ns,
                        int64_t until_ns, struct store_used *used)
@@ -207,7 +246,9 @@ enum err store_windows_beside(struct store_window **list, size_t *n, struct aren
         size_t before = f.n;
         const struct seg *seg;
 
-        if (!may_hold(info, f.since_ns, f.until_ns)) {
+        if (!may_hold(info, f.since_ns, f.until_ns) ||
+            !store_windows_meet(info->window_ns, info->span_ns, beside->window_since_ns,
+                                beside->window_until_ns)) {
             continue;
         }
         if (beside->covered && beside->covered->pass && is_covered(beside->covered, info)) {

@@ -44,11 +44,15 @@ struct store_broken {
 
 /* What is known beside the list; the lists of one scan share it. */
 struct store_beside {
-    const struct store_covered *covered; /* NULL: nothing is */
-    bool passed;                         /* there were segments that were not opened */
+    const struct store_covered *covered;      /* NULL: nothing is */
+    int64_t window_since_ns, window_until_ns; /* nominal windows that meet it; equal: all */
+    bool passed;                              /* there were segments that were not opened */
     size_t n_broken, cap_broken;
     struct store_broken *broken; /* in the list's memory; without those of before the host's time */
 };
+
+/* Whether a window, or several, are of those. */
+bool store_windows_meet(int64_t window_ns, int64_t span_ns, int64_t since_ns, int64_t until_ns);
 
 /* As store_windows, but segments all of whose windows are covered need not be there: those to pass
  * are not opened, and of those that cannot be opened nothing is missing. */

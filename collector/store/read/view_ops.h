@@ -44,9 +44,11 @@ struct store_block {
 struct store_range {
     int64_t since_ns, until_ns; /* by the host's stamps, [since, until) */
     int64_t made_since_ns;      /* what was made then or later, collector's clock; INT64_MIN: all */
-    metric_mask metrics;        /* METRIC_BITs of columns wanted; 0: no rows at all */
-    bool no_rests, providers;   /* sealed windows: rows only; and events of providers, as rests */
-    bool has_pid;               /* sealed rows: runs of this pid alone, much cheaper; all ticks */
+    /* Whole windows that may hold what was made in [since, until), collector's clock; else all. */
+    int64_t window_since_ns, window_until_ns;
+    metric_mask metrics;      /* METRIC_BITs of columns wanted; 0: no rows at all */
+    bool no_rests, providers; /* sealed windows: rows only; and events of providers, as rests */
+    bool has_pid;             /* sealed rows: runs of this pid alone, much cheaper; all ticks */
     uint32_t pid;
     const struct deadline *deadline; /* looked at before each window; NULL: none */
     struct store_used *used;         /* may be NULL; what is in it is added to */

@@ -437,9 +437,47 @@ static void sealed_batches_make_the_rows_that_fresh_ones_made(void **state)
     gather_all(&sealed, f->store, false, INT64_MIN, INT64_MAX, 31);
     assert_int_equal(sealed.n, fresh.n - 2 * 30); /* those that are sent are left out */
     gather_all(&sealed, f->store, false, FILL_T0 + 200 * CLK_S, FILL_T0 + 250 * CLK_S, 0);
-    assert_in_range(sealed.n, 2 * 5, 2 * 9);
+    assert_in_range(sealed.n, 2 * 29, 2 * 31); /* the window of five minutes */
     fill_close(f);
     fill_destroy(f);
+}
+
+static void a_corrected_clock_hides_nothing_that_was_made_before(void **state)
+{
+    static struct rig r;
+    static struct gathered g;
+    const int64_t day_ns = 86400 * CLK_S;
+    const int64_t offsets[] = {0, -10 * day_ns};
+    struct fleetgen *host = rig_host(1);
+    struct store_view *view;
+    int64_t at_ns;
+
+    rig_init(&r);
+    r.conf.accept_age_ns = 100 * day_ns;
+    rig_open(&r);
+    for (size_t i = 0; i < COUNT_OF(offsets); i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, host, 10);
+        b.clock = (struct host_offset){true, false, offsets[i], 0};
+        assert_ok(rig_put(&r, &b));
+        rig_batch_fini(&b);
+    }
+    gather_all(&g, r.store, false, RIG_T0, RIG_T0 + 100 * CLK_S, 0);
+    assert_int_equal(g.n, 1);
+    gather_all(&g, r.store, false, RIG_T0 - 10 * day_ns, RIG_T0 - 10 * day_ns + 100 * CLK_S, 0);
+    assert_int_equal(g.n, 1);
+    gather_all(&g, r.store, false, RIG_T0 - 9 * day_ns, RIG_T0 - day_ns, 0);
+    assert_int_equal(g.n, 0);
+    assert_ok(store_view_open(&view, r.store)); /* no step over days without anything */
+    at_ns = store_view_made(view, INT64_MIN);
+    assert_in_range(at_ns - (RIG_T0 - 10 * day_ns), 0, 100 * CLK_S);
+    at_ns = store_view_made(view, at_ns + 1);
+    assert_in_range(at_ns - RIG_T0, 0, 100 * CLK_S);
+    assert_true(store_view_made(view, at_ns + 1) == INT64_MAX);
+    store_view_close(view);
+    fleetgen_destroy(host);
+    rig_fini(&r);
 }
 
 int main(void)
@@ -452,6 +490,7 @@ int main(void)
         cmocka_unit_test(a_batch_whose_rows_are_gone_is_given_up),
         cmocka_unit_test(more_cells_or_days_than_a_batch_has_are_left_out),
         cmocka_unit_test(sealed_batches_make_the_rows_that_fresh_ones_made),
+        cmocka_unit_test(a_corrected_clock_hides_nothing_that_was_made_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
