@@ -224,8 +224,7 @@ static enum err span_info(void *ctx, const struct uuid *boot, const struct proc_
 {
     struct span *s = ctx;
 
-    s->b->process(s->b->ctx, &s->host->id, boot, info, s->seen_ns);
-    return ERR_OK;
+    return s->b->process(s->b->ctx, &s->host->id, boot, info, s->seen_ns);
 }
 
 enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_ns,

@@ -17,8 +17,8 @@ struct ch_backlog {
     enum err (*take)(void *ctx, const struct ch_rows_batch *b);
     /* What the store knows of a process of batches taken from sealed windows, whose infos may be
      * left out there; seen_ns: of the newest of these batches. May be NULL. */
-    void (*process)(void *ctx, const struct uuid *host, const struct uuid *boot,
-                    const struct proc_info *info, int64_t seen_ns);
+    enum err (*process)(void *ctx, const struct uuid *host, const struct uuid *boot,
+                        const struct proc_info *info, int64_t seen_ns);
     void *ctx;
 };
 
@@ -29,7 +29,7 @@ NODISCARD enum err ch_backlog_head(const struct ch_backlog *b, size_t host);
 /* Every batch of the host in windows (5 min) of which something may have been made in
  * [since, until), sealed or not: by the collector's clock as it was told from the host's then, since
  * what is known of that now may have nothing to do with it.
- * Errors: those of store_blocks_scan, store_info_each and take */
+ * Errors: those of store_blocks_scan, store_info_each, take and process */
 NODISCARD enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_ns,
                                    int64_t until_ns);
 

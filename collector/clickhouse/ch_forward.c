@@ -32,15 +32,19 @@ enum err ch_forward_ask(const char *data_dir, int64_t since_ns, int64_t until_ns
     return e;
 }
 
-bool ch_forward_done(const char *data_dir, uint64_t *batches)
+bool ch_forward_done(const char *data_dir, uint64_t *batches, struct errmsg *failed)
 {
     char *path = os_path_join(data_dir, "clickhouse/forward.done");
     uint8_t *p;
     size_t n;
-    bool done = path && os_read_file(&p, &n, path, 64) == ERR_OK;
+    bool done = path && os_read_file(&p, &n, path, 256) == ERR_OK;
 
     if (done) {
-        *batches = strtoull((const char *)p, NULL, 10);
+        char *end;
+
+        *batches = strtoull((const char *)p, &end, 10);
+        (void)snprintf(failed->text, sizeof failed->text, "%.*s",
+                       *end == ' ' ? (int)strcspn(end + 1, "\n") : 0, end + 1);
         mem_free(p);
     }
     mem_free(path);
@@ -67,13 +71,14 @@ bool ch_forward_get(const char *dir, struct ch_forward *out)
     return there;
 }
 
-enum err ch_forward_end(const char *dir, uint64_t batches)
+enum err ch_forward_end(const char *dir, uint64_t batches, enum err failed)
 {
     char *path = os_path_join(dir, "forward"), *done = os_path_join(dir, "forward.done");
-    char text[32];
+    char text[200];
     enum err e = path && done ? ERR_OK : ERR_NOMEM;
 
-    (void)snprintf(text, sizeof text, "%" PRIu64 "\n", batches);
+    (void)snprintf(text, sizeof text, "%" PRIu64 "%s%s\n", batches, failed ? " " : "",
+                   failed ? err_text(failed) : "");
     e = e ? e : os_write_file(done, text, strlen(text), true);
     e = e ? e : os_remove(path);
     mem_free(done);

@@ -92,6 +92,12 @@ struct ch_sink {
     size_t view_host; /* of the slice, the next one */
     bool again;       /* rows of the block at hand may be there */
     enum err scan_error;
+    /* Of a request of `forward`: one slice a round, live batches in between. */
+    bool forwarding;
+    struct ch_forward forward;
+    struct store_view *forward_view; /* of its slice; the next host, where it is, how many so far */
+    size_t forward_host;
+    int64_t forward_at_ns;
     uint64_t forwarded;
 };
 
@@ -677,23 +683,33 @@ static bool stored_never_sent(void *ctx, const struct uuid *host, uint64_t strea
     return false;
 }
 
-static enum err stored_take(void *ctx, const struct ch_rows_batch *b)
+static enum err stored_when_full(struct ch_sink *s)
 {
-    struct ch_sink *s = ctx;
-    enum err e = is_stopping(s) ? ERR_CLOSED : block_add(s, b);
+    enum err e = ERR_OK;
 
-    s->again = s->again || b->received_ns <= s->started_ns;
-    if (!e && block_is_full(s)) {
+    if (block_is_full(s)) {
         e = block_send(s, s->again);
         s->again = false;
     }
     return e;
 }
 
-static void stored_process(void *ctx, const struct uuid *host, const struct uuid *boot,
-                           const struct proc_info *info, int64_t seen_ns)
+static enum err stored_take(void *ctx, const struct ch_rows_batch *b)
 {
-    ch_rows_process(((struct ch_sink *)ctx)->rows, host, boot, info, seen_ns);
+    struct ch_sink *s = ctx;
+    enum err e = is_stopping(s) ? ERR_CLOSED : block_add(s, b);
+
+    s->again = s->again || b->received_ns <= s->started_ns;
+    return e ? e : stored_when_full(s);
+}
+
+static enum err stored_process(void *ctx, const struct uuid *host, const struct uuid *boot,
+                               const struct proc_info *info, int64_t seen_ns)
+{
+    struct ch_sink *s = ctx;
+
+    ch_rows_process(s->rows, host, boot, info, seen_ns);
+    return stored_when_full(s);
 }
 
 static enum err stored_flush(struct ch_sink *s)
@@ -845,44 +861,71 @@ static enum err forward_take(void *ctx, const struct ch_rows_batch *b)
     return stored_take(ctx, b);
 }
 
-static enum err forward_run(struct ch_sink *s, int64_t since_ns, int64_t until_ns,
-                            const char *hosts)
+/* A slice, or a block's worth of it. ERR_END: that was all. */
+static enum err forward_slice(struct ch_sink *s)
 {
     struct ch_backlog b = {
         .is_sent = stored_never_sent, .take = forward_take, .process = stored_process, .ctx = s};
-    struct store_view *view;
-    enum err e = store_view_open(&view, s->store);
+    uint64_t blocks = s->block;
+    int64_t until_ns;
+    enum err e = ERR_OK;
 
-    if (e) {
-        return e;
+    if (!s->forward_view) {
+        e = store_view_open(&s->forward_view, s->store);
+        if (e) {
+            return e;
+        }
+        s->forward_host = 0;
+        s->forward_at_ns = store_view_made(s->forward_view, s->forward_at_ns);
     }
-    b.view = view;
-    s->forwarded = 0;
-    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
-        if (glob_match(str_make(hosts), str_make(store_view_host(view, i)->name))) {
-            e = ch_backlog_span(&b, i, since_ns, until_ns);
+    if (s->forward_at_ns >= s->forward.until_ns) {
+        return ERR_END;
+    }
+    until_ns = clk_add(s->forward_at_ns, SLICE_NS);
+    until_ns = until_ns < s->forward.until_ns ? until_ns : s->forward.until_ns;
+    b.view = s->forward_view;
+    while (!e && s->block == blocks && s->forward_host < store_view_hosts(b.view)) {
+        size_t i = s->forward_host++;
+
+        if (glob_match(str_make(s->forward.hosts), str_make(store_view_host(b.view, i)->name))) {
+            e = ch_backlog_span(&b, i, s->forward_at_ns, until_ns);
         }
     }
     e = e ? e : stored_flush(s);
-    store_view_close(view);
+    if (!e && s->forward_host == store_view_hosts(b.view)) {
+        store_view_close(s->forward_view);
+        s->forward_view = NULL;
+        s->forward_at_ns = until_ns;
+    }
     return e;
 }
 
 /* A request of `clickhouse forward`, when there is one. */
 static enum err forward_poll(struct ch_sink *s)
 {
-    struct ch_forward ask;
     enum err e;
 
-    if (!ch_forward_get(s->dir, &ask)) {
+    if (!s->forwarding) {
+        s->forwarding = ch_forward_get(s->dir, &s->forward);
+        s->forward_at_ns = s->forward.since_ns;
+        s->forwarded = 0;
+    }
+    e = s->forwarding ? forward_slice(s) : ERR_OK;
+    if (!e) {
         return ERR_OK;
     }
-    e = forward_run(s, ask.since_ns, ask.until_ns, ask.hosts);
-    if (!e) {
-        log_line(LOG_INFO, "clickhouse", "forwarded", "batches=%" PRIu64, s->forwarded);
-        e = ch_forward_end(s->dir, s->forwarded);
+    store_view_close(s->forward_view);
+    s->forward_view = NULL;
+    s->forwarding = false;
+    if (e == ERR_CLOSED) { /* the request stays for the next start */
+        return e;
     }
-    return e;
+    ch_rows_reset(s->rows);
+    s->n_keys = s->left_out = 0;
+    e = e == ERR_END ? ERR_OK : e;
+    log_line(e ? LOG_WARN : LOG_INFO, "clickhouse", e ? "forward_failed" : "forwarded",
+             "batches=%" PRIu64 " reason=%s", s->forwarded, err_name(e));
+    return ch_forward_end(s->dir, s->forwarded, e);
 }
 
 /* -- the thread -- */
@@ -966,11 +1009,11 @@ static void sink_failed(struct ch_sink *s, const char *what, enum err e)
 
 static void sink_round(struct ch_sink *s)
 {
-    bool backlog = backlog_is_due(s);
+    bool backlog = backlog_is_due(s), busy = backlog || s->forwarding;
     enum err e;
 
-    live_wait(s, backlog || !s->head_done);
-    e = backlog && !live_is_due(s) ? ERR_OK : live_send(s);
+    live_wait(s, busy || !s->head_done);
+    e = busy && !live_is_due(s) ? ERR_OK : live_send(s);
     if (e) {
         sink_failed(s, "queue", e);
         return;
@@ -1001,7 +1044,8 @@ static void sink_run(void *arg)
     }
     live_put_back(s);
     store_view_close(s->view);
-    s->view = NULL;
+    store_view_close(s->forward_view);
+    s->view = s->forward_view = NULL;
     (void)ch_sink_keep(s);
 }
 

@@ -378,6 +378,7 @@ static enum err forward_ask(struct clickhouse *c, const struct opt_args *a, stru
 {
     int64_t since_ns = 0, until_ns = os_utc_ns();
     uint64_t batches = 0;
+    struct errmsg failed = {""};
     enum err e = opt_value(a, "since") ? ERR_OK : ERR_USAGE;
 
     if (e) {
@@ -395,13 +396,17 @@ static enum err forward_ask(struct clickhouse *c, const struct opt_args *a, stru
     }
     e = ch_forward_ask(c->conf.data_dir, since_ns, until_ns, collector_cmd_value_or(a, "host", "*"),
                        why);
-    while (!e && !ch_forward_done(c->conf.data_dir, &batches)) {
+    while (!e && !ch_forward_done(c->conf.data_dir, &batches, &failed)) {
         if (!is_running(&c->conf)) {
             return errmsg_set(why, ERR_CLOSED,
                               "the collector was stopped; it goes on when it is "
                               "started again");
         }
         os_sleep_ns(CLK_S / 5);
+    }
+    if (!e && failed.text[0]) {
+        e = errmsg_set(why, ERR_IO, "ended after %" PRIu64 " %s: %s; ask again", batches,
+                       plural(batches, "batch", "batches"), failed.text);
     }
     if (!e) {
         printf("%" PRIu64 " %s sent\n", batches, plural(batches, "batch", "batches"));

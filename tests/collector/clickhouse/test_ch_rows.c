@@ -363,10 +363,11 @@ static enum err gather(void *ctx, const struct ch_rows_batch *b)
     return ERR_OK;
 }
 
-static void count_process(void *ctx, const struct uuid *host, const struct uuid *boot,
-                          const struct proc_info *info, int64_t seen_ns)
+static enum err count_process(void *ctx, const struct uuid *host, const struct uuid *boot,
+                              const struct proc_info *info, int64_t seen_ns)
 {
     ((struct gathered *)ctx)->processes++;
+    return ERR_OK;
 }
 
 static int seen_order(const void *x, const void *y)

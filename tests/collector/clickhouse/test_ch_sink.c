@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "collector/clickhouse/ch_forward.h"
 #include "collector/clickhouse/ch_sent.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -86,12 +87,66 @@ static void what_recovery_found_is_known_before_it_may_leave_the_head(void **sta
     assert_true(from.made_ns <= RIG_T0 + 60 * CLK_S);
 }
 
+static void lag_goes_by_arrival(void **state)
+{
+    struct rig *r = *state;
+    struct ch_sink *s;
+    struct ch_sink_stats stats;
+    struct fleetgen *host = rig_host(1);
+    struct rig_batch b;
+    struct batch *batch;
+    struct store_stored stored;
+    const struct ch_sent_from nothing_missing = {INT64_MAX, INT64_MAX, RIG_T0};
+
+    rig_batch(&b, host, 10);
+    assert_ok(wire_batch_decode(&batch, b.bytes, b.n));
+    stored = (struct store_stored){
+        .host_name = b.host_name, .batch = batch, .received_ns = os_utc_ns(), .clock = &b.clock};
+    state_of(r, &nothing_missing);
+    s = sink_open(r);
+    ch_sink_stored(s, &stored); /* from a spool, or a host that takes itself to be back there */
+    os_sleep_ns(2 * CLK_MS);
+    ch_sink_stats(s, &stats);
+    assert_int_equal(stats.queue_batches, 1);
+    assert_in_range(stats.lag_ns, CLK_MS, 600 * CLK_S);
+    ch_sink_close(s);
+    wire_batch_free(batch);
+    rig_batch_fini(&b);
+    fleetgen_destroy(host);
+}
+
+static void a_request_ends_with_its_reason(void **state)
+{
+    struct rig *r = *state;
+    char *dir = os_path_join(r->dir, "clickhouse");
+    struct errmsg why = {""};
+    struct ch_forward ask;
+    uint64_t batches;
+
+    for (int failed = 0; failed < 2; failed++) {
+        assert_ok(ch_forward_ask(r->dir, 5, 6, "web-*", &why));
+        assert_false(ch_forward_done(r->dir, &batches, &why));
+        assert_true(ch_forward_get(dir, &ask));
+        assert_true(ask.since_ns == 5 && ask.until_ns == 6);
+        assert_string_equal(ask.hosts, "web-*");
+        assert_ok(ch_forward_end(dir, 7, failed ? ERR_FULL : ERR_OK));
+        assert_false(ch_forward_get(dir, &ask));
+        assert_true(ch_forward_done(r->dir, &batches, &why));
+        assert_int_equal(batches, 7);
+        assert_string_equal(why.text, failed ? err_text(ERR_FULL) : "");
+    }
+    mem_free(dir);
+}
+
 int main(void)
 {
     static struct rig r;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(
             what_recovery_found_is_known_before_it_may_leave_the_head, rig_setup, rig_teardown, &r),
+        cmocka_unit_test_prestate_setup_teardown(lag_goes_by_arrival, rig_setup, rig_teardown, &r),
+        cmocka_unit_test_prestate_setup_teardown(a_request_ends_with_its_reason, rig_setup,
+                                                 rig_teardown, &r),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
