@@ -240,10 +240,10 @@ enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_
                                       .metrics = METRIC_ALL,
                                       .providers = true};
     struct store_instances of;
-    enum err e = wire_batch_encoder_create(&s.encoder);
+    enum err e = since_ns < until_ns ? wire_batch_encoder_create(&s.encoder) : ERR_END;
 
     if (e) {
-        return e;
+        return e == ERR_END ? ERR_OK : e;
     }
     buf_init(&s.bytes, RESTS_BYTES);
     e = store_blocks_scan(b->view, host, &range, span_block, &s);
@@ -288,4 +288,21 @@ enum err ch_backlog_head(const struct ch_backlog *b, size_t host)
     struct store_raw_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
 
     return store_view_raw(b->view, host, &ask, head_raw, &s);
+}
+
+enum err ch_backlog_heads(const struct ch_backlog *b, struct store *store)
+{
+    struct ch_backlog all = *b;
+    struct store_view *view;
+    enum err e = store_view_open(&view, store);
+
+    if (e) {
+        return e;
+    }
+    all.view = view;
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        e = ch_backlog_head(&all, i);
+    }
+    store_view_close(view);
+    return e;
 }

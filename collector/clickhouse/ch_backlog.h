@@ -25,9 +25,11 @@ struct ch_backlog {
 /* Every batch of the host that is not sealed. Errors: those of store_view_raw and take; one that
  * cannot be decoded is left out */
 NODISCARD enum err ch_backlog_head(const struct ch_backlog *b, size_t host);
+/* The same of every host that the store has now, in place of b's view. */
+NODISCARD enum err ch_backlog_heads(const struct ch_backlog *b, struct store *store);
 
 /* Every batch of the host in windows (5 min) of which something may have been made in
- * [since, until), sealed or not: by the collector's clock as it was told from the host's then, since
+ * [since, until), sealed or not: by the collector's clock as told from the host's then, since
  * what is known of that now may have nothing to do with it.
  * Errors: those of store_blocks_scan, store_info_each, take and process */
 NODISCARD enum err ch_backlog_span(const struct ch_backlog *b, size_t host, int64_t since_ns,

@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collector/clickhouse/ch_backlog.h"
 #include "collector/clickhouse/ch_forward.h"
+#include "collector/clickhouse/ch_queue.h"
 #include "collector/clickhouse/ch_ready.h"
 #include "collector/clickhouse/ch_sent.h"
 #include "collector/store/batch_time.h"
@@ -42,15 +42,6 @@
 #define DAYS_FULL   8u /* and CH_ROWS_DAYS_MAX of one batch: a server takes 100 partitions */
 #define BODY_MAX    ((size_t)384 << 20) /* cells up to full and those of one batch, all columns */
 
-struct sink_item {
-    struct sink_item *next;
-    struct batch *batch;
-    char name[MODEL_HOST_NAME_MAX + 1];
-    struct host_offset clock;
-    int64_t received_ns, made_ns;
-    size_t bytes;
-};
-
 struct sink_key {
     struct uuid host;
     uint64_t stream, seq;
@@ -71,11 +62,10 @@ struct ch_sink {
 
     /* Guarded by the lock. */
     struct ch_sent *sent;
-    struct sink_item *first, **last; /* the queue */
-    struct sink_item *sending;       /* those of the block under way */
-    struct ch_sent_from backlog;     /* what the store has to be asked for; INT64_MAX: nothing */
-    struct ch_sent_from lowered;     /* of it, since the pass began: what overflowed meanwhile */
-    bool stop, noted;                /* noted: what recovery found is in `backlog` */
+    struct ch_queue queue;
+    struct ch_sent_from backlog; /* what the store has to be asked for; INT64_MAX: nothing */
+    struct ch_sent_from lowered; /* of it, since the pass began: what overflowed meanwhile */
+    bool stop, noted;            /* noted: what recovery found is in `backlog` */
     struct ch_sink_stats stats;
 
     /* The thread's own. */
@@ -113,7 +103,7 @@ enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, str
         return ERR_NOMEM;
     }
     s->conf = *conf;
-    s->last = &s->first;
+    ch_queue_init(&s->queue, CH_SINK_QUEUE_BYTES);
     s->pass_at_ns = INT64_MIN;
     s->lowered = (struct ch_sent_from){INT64_MAX, INT64_MAX, 0};
     s->started_ns = os_utc_ns();
@@ -138,27 +128,12 @@ enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, str
     return ERR_OK;
 }
 
-static void item_free(struct sink_item *i)
-{
-    wire_batch_free(i->batch);
-    mem_free(i);
-}
-
-static void items_free(struct sink_item *i)
-{
-    for (struct sink_item *next; i; i = next) {
-        next = i->next;
-        item_free(i);
-    }
-}
-
 void ch_sink_close(struct ch_sink *s)
 {
     if (!s) {
         return;
     }
-    items_free(s->first);
-    items_free(s->sending);
+    ch_queue_fini(&s->queue);
     ch_http_close(s->http);
     ch_rows_destroy(s->rows);
     ch_sent_close(s->sent);
@@ -189,37 +164,27 @@ static void backlog_lower(struct ch_sink *s, int64_t made_ns, int64_t received_n
 
 void ch_sink_stored(struct ch_sink *s, const struct store_stored *stored)
 {
-    struct sink_item *i = mem_zalloc(sizeof *i);
-    size_t bytes = sizeof *i + wire_batch_room(stored->batch);
+    struct ch_queue_item *i;
     int64_t t0_ns, t1_ns, made_ns;
 
     batch_time_span(stored->batch, stored->received_ns, &t0_ns, &t1_ns);
     made_ns = batch_time_made(t1_ns, stored->clock, stored->received_ns);
+    i = ch_queue_item(stored, made_ns);
     os_mutex_lock(s->lock);
-    if (!i || s->stats.queue_bytes + bytes > CH_SINK_QUEUE_BYTES) {
+    if (!i || !ch_queue_put(&s->queue, i)) {
         backlog_lower(s, made_ns, stored->received_ns);
         s->stats.overflowed++;
         os_mutex_unlock(s->lock);
-        mem_free(i);
+        ch_queue_free(i);
         return;
     }
-    i->batch = wire_batch_hold(stored->batch);
-    (void)snprintf(i->name, sizeof i->name, "%s", stored->host_name);
-    i->clock = *stored->clock;
-    i->received_ns = stored->received_ns;
-    i->made_ns = made_ns;
-    i->bytes = bytes;
-    *s->last = i;
-    s->last = &i->next;
-    s->stats.queue_bytes += bytes;
-    s->stats.queue_batches++;
-    if (s->stats.queue_batches == 1 || s->stats.queue_bytes > CH_SINK_QUEUE_BYTES / 2) {
+    if (s->queue.batches == 1 || s->queue.bytes > CH_SINK_QUEUE_BYTES / 2) {
         os_cond_wake(s->cond);
     }
     os_mutex_unlock(s->lock);
 }
 
-static void from_take(struct ch_sent_from *from, const struct sink_item *i)
+static void from_take(struct ch_sent_from *from, const struct ch_queue_item *i)
 {
     for (; i; i = i->next) {
         from_lower(from, i->made_ns, i->received_ns);
@@ -231,8 +196,8 @@ static struct ch_sent_from from_now(const struct ch_sink *s)
 {
     struct ch_sent_from from = s->backlog;
 
-    from_take(&from, s->first);
-    from_take(&from, s->sending);
+    from_take(&from, s->queue.first);
+    from_take(&from, s->queue.sending);
     from.written_ns = os_utc_ns();
     return from;
 }
@@ -274,6 +239,8 @@ void ch_sink_stats(struct ch_sink *s, struct ch_sink_stats *out)
 
     os_mutex_lock(s->lock);
     *out = s->stats;
+    out->queue_bytes = s->queue.bytes;
+    out->queue_batches = s->queue.batches;
     from = from_now(s);
     os_mutex_unlock(s->lock);
     if (from.received_ns == INT64_MIN) { /* a first start: everything that the store has */
@@ -363,6 +330,28 @@ static enum err ledger_add(void *ctx, const struct uuid *host, uint64_t stream, 
     return e == ERR_FULL ? ERR_OK : e;
 }
 
+/* From when on, by arrival, the ledger matters: what the state does not say, of what the store has.
+ * Nothing arrives before it was made. */
+static enum err ledger_since(struct ch_sink *s, int64_t *out)
+{
+    struct store_view *view;
+    int64_t oldest_ns;
+    enum err e = store_view_open(&view, s->store);
+
+    if (e) {
+        return e;
+    }
+    oldest_ns = store_view_made(view, INT64_MIN);
+    store_view_close(view);
+    oldest_ns = oldest_ns < s->started_ns ? oldest_ns : s->started_ns;
+    os_mutex_lock(s->lock);
+    *out = s->backlog.written_ns < s->backlog.received_ns ? s->backlog.written_ns
+                                                          : s->backlog.received_ns;
+    os_mutex_unlock(s->lock);
+    *out = clk_sub(*out > oldest_ns ? *out : oldest_ns, LEDGER_BACK);
+    return ERR_OK;
+}
+
 static enum err ready_check(struct ch_sink *s, struct errmsg *why)
 {
     const struct ch_layout layout = {.database = s->conf.server.database,
@@ -371,11 +360,7 @@ static enum err ready_check(struct ch_sink *s, struct errmsg *why)
     struct ch_ready_ledger ledger = {.collector = s->conf.name, .add = ledger_add, .ctx = s};
     enum err e = ch_ready_tables(s->http, &layout, why);
 
-    os_mutex_lock(s->lock);
-    ledger.received_ns = s->backlog.written_ns < s->backlog.received_ns ? s->backlog.written_ns
-                                                                        : s->backlog.received_ns;
-    os_mutex_unlock(s->lock);
-    ledger.received_ns = clk_sub(ledger.received_ns, LEDGER_BACK);
+    e = e ? e : ledger_since(s, &ledger.received_ns);
     e = e ? e : ch_ready_name(s->http, s->conf.name, &s->id, why);
     return e ? e : ch_ready_ledger(s->http, &ledger, why);
 }
@@ -461,7 +446,7 @@ static enum err block_insert(struct ch_sink *s, enum ch_table t, const char *wha
 static void block_sent(struct ch_sink *s)
 {
     int64_t now_ns = os_utc_ns();
-    struct sink_item *done;
+    struct ch_queue_item *done;
 
     os_mutex_lock(s->lock);
     for (size_t i = 0; i < s->n_keys; i++) {
@@ -476,10 +461,10 @@ static void block_sent(struct ch_sink *s)
     s->stats.bytes = ch_http_bytes_sent(s->http);
     s->stats.blocks++;
     s->stats.cpu_ns = os_thread_cpu_ns();
-    done = s->more ? NULL : s->sending;
-    s->sending = s->more ? s->sending : NULL;
+    done = s->more ? NULL : s->queue.sending;
+    s->queue.sending = s->more ? s->queue.sending : NULL;
     os_mutex_unlock(s->lock);
-    items_free(done);
+    ch_queue_free(done);
     if (ch_rows_given_up(s->rows) > s->left_out) {
         log_line(
             LOG_WARN, "clickhouse", "given_up", "batches=%zu remedy=%s",
@@ -563,41 +548,7 @@ static enum err block_add(struct ch_sink *s, const struct ch_rows_batch *batch)
 
 /* -- live -- */
 
-/* Takes from the queue what fits a block. False: there is nothing to send yet. */
-static bool live_take(struct ch_sink *s)
-{
-    size_t cells = 0, bytes = 0;
-    struct sink_item **at = &s->first, *i;
-
-    os_mutex_lock(s->lock);
-    while ((i = *at) != NULL && cells < CH_SINK_CELLS && bytes < CH_SINK_BYTES) {
-        cells += i->batch->n_runs;
-        bytes += i->bytes;
-        s->stats.queue_bytes -= i->bytes;
-        s->stats.queue_batches--;
-        at = &i->next;
-    }
-    s->sending = at == &s->first ? NULL : s->first;
-    s->first = *at;
-    *at = NULL;
-    if (!s->first) {
-        s->last = &s->first;
-    }
-    os_mutex_unlock(s->lock);
-    return s->sending != NULL;
-}
-
-/* In the order of the tables: by host, then time. */
-static int item_order(const void *x, const void *y)
-{
-    const struct sink_item *a = *(const struct sink_item *const *)x;
-    const struct sink_item *b = *(const struct sink_item *const *)y;
-    int by_host = memcmp(&a->batch->head.host, &b->batch->head.host, sizeof a->batch->head.host);
-
-    return by_host ? by_host : a->made_ns < b->made_ns ? -1 : a->made_ns > b->made_ns;
-}
-
-static enum err live_add(struct ch_sink *s, const struct sink_item *i)
+static enum err live_add(struct ch_sink *s, const struct ch_queue_item *i)
 {
     const struct ch_rows_batch b = {.rest = i->batch,
                                     .rows = i->batch,
@@ -610,23 +561,18 @@ static enum err live_add(struct ch_sink *s, const struct sink_item *i)
 
 static enum err live_send(struct ch_sink *s)
 {
-    struct sink_item **list;
-    size_t n = 0, k = 0;
-    enum err e = ERR_OK;
+    struct ch_queue_item **list;
+    size_t n;
+    bool some;
+    enum err e;
 
-    if (!live_take(s)) {
+    os_mutex_lock(s->lock);
+    some = ch_queue_take(&s->queue, CH_SINK_CELLS, CH_SINK_BYTES);
+    os_mutex_unlock(s->lock);
+    if (!some) {
         return ERR_OK;
     }
-    for (const struct sink_item *i = s->sending; i; i = i->next) {
-        n++;
-    }
-    list = mem_array(n, sizeof *list);
-    for (struct sink_item *i = s->sending; list && i; i = i->next) {
-        list[k++] = i;
-    }
-    if (list) {
-        qsort(list, n, sizeof *list, item_order);
-    }
+    list = ch_queue_sorted(&s->queue, &n);
     e = list ? ERR_OK : ERR_NOMEM;
     for (size_t i = 0; i < n && !e; i++) {
         e = live_add(s, list[i]);
@@ -643,17 +589,17 @@ static enum err live_send(struct ch_sink *s)
 /* What was taken and not sent is to be read from the store some day. */
 static void live_put_back(struct ch_sink *s)
 {
-    struct sink_item *list;
+    struct ch_queue_item *list;
 
     os_mutex_lock(s->lock);
-    list = s->sending;
-    for (const struct sink_item *i = list; i; i = i->next) {
+    list = s->queue.sending;
+    for (const struct ch_queue_item *i = list; i; i = i->next) {
         backlog_lower(s, i->made_ns, i->received_ns);
         s->stats.overflowed++;
     }
-    s->sending = NULL;
+    s->queue.sending = NULL;
     os_mutex_unlock(s->lock);
-    items_free(list);
+    ch_queue_free(list);
     ch_rows_reset(s->rows);
     s->n_keys = s->left_out = 0;
 }
@@ -667,7 +613,7 @@ static bool stored_is_sent(void *ctx, const struct uuid *host, uint64_t stream, 
 
     os_mutex_lock(s->lock);
     sent = ch_sent_has(s->sent, host, stream, seq);
-    for (const struct sink_item *i = s->first; i && !sent; i = i->next) { /* it will be */
+    for (const struct ch_queue_item *i = s->queue.first; i && !sent; i = i->next) { /* it will be */
         sent = i->batch->head.seq == seq && i->batch->head.stream == stream;
     }
     os_mutex_unlock(s->lock);
@@ -726,19 +672,10 @@ static enum err stored_flush(struct ch_sink *s)
 /* After a start: everything in the head. */
 static enum err head_send(struct ch_sink *s)
 {
-    struct ch_backlog b = {.is_sent = stored_is_sent, .take = stored_take, .ctx = s};
-    struct store_view *view;
-    enum err e = store_view_open(&view, s->store);
+    const struct ch_backlog b = {.is_sent = stored_is_sent, .take = stored_take, .ctx = s};
+    enum err e = ch_backlog_heads(&b, s->store);
 
-    if (e) {
-        return e;
-    }
-    b.view = view;
-    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
-        e = ch_backlog_head(&b, i);
-    }
     e = e ? e : stored_flush(s);
-    store_view_close(view);
     s->head_done = !e;
     return e;
 }
@@ -759,18 +696,9 @@ static enum err note_take(void *ctx, const struct ch_rows_batch *b)
  * ClickHouse can be asked. */
 static enum err head_note(struct ch_sink *s)
 {
-    struct ch_backlog b = {.is_sent = stored_is_sent, .take = note_take, .ctx = s};
-    struct store_view *view;
-    enum err e = store_view_open(&view, s->store);
+    const struct ch_backlog b = {.is_sent = stored_is_sent, .take = note_take, .ctx = s};
+    enum err e = ch_backlog_heads(&b, s->store);
 
-    if (e) {
-        return e;
-    }
-    b.view = view;
-    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
-        e = ch_backlog_head(&b, i);
-    }
-    store_view_close(view);
     os_mutex_lock(s->lock);
     s->noted = !e;
     os_mutex_unlock(s->lock);
@@ -936,14 +864,15 @@ static void live_wait(struct ch_sink *s, bool backlog)
     int64_t begun_ns = os_mono_ns(), until_ns = begun_ns + s->conf.gather_ns;
 
     os_mutex_lock(s->lock);
-    while (!s->stop && !backlog && s->stats.queue_bytes < CH_SINK_QUEUE_BYTES / 4) {
+    while (!s->stop && !backlog && s->queue.bytes < CH_SINK_QUEUE_BYTES / 4) {
         size_t rows = 0;
 
         if (os_mono_ns() >= until_ns) {
-            for (const struct sink_item *i = s->first; i; i = i->next) {
+            for (const struct ch_queue_item *i = s->queue.first; i; i = i->next) {
                 rows += i->batch->n_runs;
             }
-            if (rows >= FEW_ROWS || !s->first || os_mono_ns() - begun_ns >= 5 * s->conf.gather_ns ||
+            if (rows >= FEW_ROWS || !s->queue.first ||
+                os_mono_ns() - begun_ns >= 5 * s->conf.gather_ns ||
                 os_mono_ns() - begun_ns >= GATHER_MAX) {
                 break;
             }
@@ -961,8 +890,7 @@ static bool live_is_due(struct ch_sink *s)
     bool due;
 
     os_mutex_lock(s->lock);
-    due =
-        now_ns - s->live_ns >= s->conf.gather_ns || s->stats.queue_bytes >= CH_SINK_QUEUE_BYTES / 4;
+    due = now_ns - s->live_ns >= s->conf.gather_ns || s->queue.bytes >= CH_SINK_QUEUE_BYTES / 4;
     os_mutex_unlock(s->lock);
     s->live_ns = due ? now_ns : s->live_ns;
     return due;

@@ -67,7 +67,7 @@ bool ch_sink_keep(struct ch_sink *s);
     X(COUNTER, overflowed, "procfleet_clickhouse_overflowed_total",                               \
       "Batches that found the queue full and are read from the store.")                           \
     X(COUNTER, given_up, "procfleet_clickhouse_given_up_total",                                   \
-      "Batches whose rows retention dropped before they were sent.")                              \
+      "Batches whose rows are not there: dropped by retention before, or left out.")              \
     X(GAUGE, queue_batches, "procfleet_clickhouse_queue_batches", "Batches that wait in memory.") \
     X(GAUGE, queue_bytes, "procfleet_clickhouse_queue_bytes", "Memory of them.")
 
@@ -75,7 +75,7 @@ bool ch_sink_keep(struct ch_sink *s);
 struct ch_sink_stats {
     CH_SINK_STATS(CH_SINK_MEMBER)
     bool working;      /* nothing is wrong */
-    int64_t lag_ns;    /* age of the oldest batch that is not sent; 0: there is none */
+    int64_t lag_ns;    /* since the oldest batch that is not sent arrived; 0: there is none */
     int64_t cpu_ns;    /* of its thread */
     char trouble[400]; /* why nothing goes in; "": it does */
     char version[64];  /* of the server */
