@@ -1,7 +1,6 @@
 #include "collector/clickhouse/ch_sink.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +24,8 @@
  *            for, and what a former process left.
  * The state on disk says `from`: nothing made before is missing. It is written before batches leave
  * the store's head, so that what it does not know of is in the head after a crash; after a start
- * not before the head was looked through for what is not sent. Batches of a
- * former process may be in without a ledger row: they are announced (`coming`). */
+ * not before the head was looked through for what is not sent. Batches of a former process may be
+ * in without a ledger row: they are announced (`coming`). */
 
 #define SAVE_NS     (10 * CLK_S)
 #define STATE_NS    (10 * CLK_S)
@@ -527,8 +526,11 @@ static enum err block_add(struct ch_sink *s, const struct ch_rows_batch *batch)
     const struct batch_head *head = &b.rest->head;
     enum err e = VEC_ROOM(&s->keys, &s->cap_keys, s->n_keys + 1, KEYS_MAX);
 
+    if (e) {
+        return e;
+    }
     b.samples = samples_wanted(s, b.host_name);
-    e = e ? e : ch_rows_add(s->rows, &b);
+    e = ch_rows_add(s->rows, &b);
     if (e == ERR_INVALID || e == ERR_FULL) { /* no agent makes such */
         char id[UUID_TEXT];
 
