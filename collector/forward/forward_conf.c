@@ -166,6 +166,11 @@ static enum err load_url(struct forward_conf_otlp *c, struct errmsg *why)
         return conf_wrong(c->service.raw, "otlp.url", why,
                           "it is not set: https://HOST:4318 of what takes OTLP over HTTP");
     }
+    if (url[strcspn(url, "?#")]) {
+        return conf_wrong(c->service.raw, "otlp.url", why,
+                          "a path is appended to it: no '?' or '#'; secrets belong into "
+                          "otlp.headers_file");
+    }
     while (n && url[n - 1] == '/') {
         n--;
     }

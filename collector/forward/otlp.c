@@ -260,12 +260,11 @@ static void log_body(struct buf *b, const struct life_event *ev, const char *kin
     struct str what = ev->text.n                ? ev->text
                       : ev->info.command_line.n ? ev->info.command_line
                                                 : ev->info.name;
-    size_t at = put_open(b, LOG_BODY), text_at;
+    size_t at = put_open(b, LOG_BODY);
     char line[256];
     int n = snprintf(line, sizeof line, "%s %.*s", kind, (int)(what.n < 200 ? what.n : 200),
                      what.n ? what.p : "");
 
-    (void)text_at;
     put_text(b, VALUE_STRING, (struct str){line, n > 0 ? utf8_whole(line, strlen(line)) : 0});
     put_close(b, at);
 }
@@ -386,21 +385,26 @@ static size_t series_put(struct buf *b, const struct program_sums_tick *t, const
     return n;
 }
 
-static size_t series_both(struct buf *b, const struct program_sums_tick *t, struct series s)
+/* Row 0 is the host's. */
+static size_t series_both(struct buf *b, const struct program_sums_tick *t, size_t from, size_t to,
+                          struct series s)
 {
-    size_t n;
+    size_t n = 0;
 
-    s.of = "host";
-    n = series_put(b, t, &s, 0, 1);
+    if (from == 0 && to > 0) {
+        s.of = "host";
+        n = series_put(b, t, &s, 0, 1);
+        from = 1;
+    }
     s.of = "program";
-    return n + series_put(b, t, &s, 1, t->n);
+    return n + series_put(b, t, &s, from, to);
 }
 
-size_t otlp_metrics(struct buf *out, const struct program_sums_tick *t, const uint8_t *metrics,
-                    size_t n_metrics)
+size_t otlp_metrics(struct buf *out, const struct program_sums_tick *t, size_t from, size_t to,
+                    const uint8_t *metrics, size_t n_metrics)
 {
     struct part part = part_open(out, &t->host, t->name);
-    size_t n = series_both(out, t,
+    size_t n = series_both(out, t, from, to,
                            (struct series){.name = "processes",
                                            .unit = "1",
                                            .help = "processes that are there",
@@ -409,7 +413,7 @@ size_t otlp_metrics(struct buf *out, const struct program_sums_tick *t, const ui
     for (size_t i = 0; i < n_metrics; i++) {
         const struct metric *m = metric_by_id(metrics[i]);
 
-        n += series_both(out, t,
+        n += series_both(out, t, from, to,
                          (struct series){.name = m->name,
                                          .unit = unit_of(m),
                                          .help = m->help,

@@ -17,10 +17,12 @@
 /* Adds what a host's update has of events as one ResourceLogs. Returns how many. */
 size_t otlp_logs(struct buf *out, const struct wire_update *u, int64_t now_ns);
 
-/* Adds a tick of a host as one ResourceMetrics: for each metric procfleet.program.NAME, a point for
- * each program, and procfleet.host.NAME; and the number of processes. Returns how many points. */
-size_t otlp_metrics(struct buf *out, const struct program_sums_tick *t, const uint8_t *metrics,
-                    size_t n_metrics);
+/* Adds rows [from, to) of a tick of a host as one ResourceMetrics: for each metric
+ * procfleet.program.NAME, a point for each program, and procfleet.host.NAME of row 0; and the number
+ * of processes. Returns how many points. OTLP_ROWS of them are less than 8 MiB. */
+#define OTLP_ROWS 512u
+size_t otlp_metrics(struct buf *out, const struct program_sums_tick *t, size_t from, size_t to,
+                    const uint8_t *metrics, size_t n_metrics);
 
 /* What tells the event from all others: hash of its host and of all that it says, in hex. */
 void otlp_event_id(char text[OTLP_ID_TEXT], const struct uuid *host, const struct life_event *ev);

@@ -31,6 +31,7 @@ struct otlp_sender {
     struct post *post;
     struct consumer *consumer;
     struct program_sums *sums;
+    atomic_uint_fast64_t left_out; /* rows, as program_sums_left_out */
     struct stream logs, metrics;
     struct http_client_reply reply;
 };
@@ -101,10 +102,15 @@ static enum err stream_send(struct otlp_sender *s, struct stream *t)
 static enum err on_tick(void *ctx, const struct program_sums_tick *tick)
 {
     struct otlp_sender *s = ctx;
+    enum err e = ERR_OK;
 
-    s->metrics.n +=
-        otlp_metrics(&s->metrics.body, tick, s->conf->sums.metrics, s->conf->sums.n_metrics);
-    return s->metrics.body.n >= REQUEST_BYTES ? stream_send(s, &s->metrics) : ERR_OK;
+    for (size_t from = 0, to; from < tick->n && !e; from = to) {
+        to = tick->n - from < OTLP_ROWS ? tick->n : from + OTLP_ROWS;
+        s->metrics.n += otlp_metrics(&s->metrics.body, tick, from, to, s->conf->sums.metrics,
+                                     s->conf->sums.n_metrics);
+        e = s->metrics.body.n >= REQUEST_BYTES ? stream_send(s, &s->metrics) : ERR_OK;
+    }
+    return e;
 }
 
 static enum err on_reply(void *ctx, const struct wire_poll_reply *reply, struct errmsg *why)
@@ -119,6 +125,7 @@ static enum err on_reply(void *ctx, const struct wire_poll_reply *reply, struct 
         }
         if (s->conf->metrics) {
             e = program_sums_take(s->sums, &reply->updates[i], &sink);
+            atomic_store(&s->left_out, program_sums_left_out(s->sums));
         }
         if (!e && s->logs.body.n >= REQUEST_BYTES) {
             e = stream_send(s, &s->logs);
@@ -164,12 +171,12 @@ static void on_report(void *ctx)
     post_stats(s->post, &p);
     log_line(LOG_INFO, "otlp", "forwarded",
              "records=%" PRIu64 " points=%" PRIu64 " rejected=%" PRIu64 " refused=%" PRIu64
-             " requests=%" PRIu64 " retried=%" PRIu64 " dropped_messages=%" PRIu64
-             " behind_bytes=%" PRIu64,
+             " left_out_rows=%" PRIu64 " requests=%" PRIu64 " retried=%" PRIu64
+             " dropped_messages=%" PRIu64 " behind_bytes=%" PRIu64,
              (uint64_t)atomic_load(&s->logs.taken), (uint64_t)atomic_load(&s->metrics.taken),
              (uint64_t)(atomic_load(&s->logs.rejected) + atomic_load(&s->metrics.rejected)),
-             (uint64_t)(atomic_load(&s->logs.refused) + atomic_load(&s->metrics.refused)), p.sent,
-             p.retried, c.dropped, c.behind_bytes);
+             (uint64_t)(atomic_load(&s->logs.refused) + atomic_load(&s->metrics.refused)),
+             (uint64_t)atomic_load(&s->left_out), p.sent, p.retried, c.dropped, c.behind_bytes);
 }
 
 /* -- the service -- */

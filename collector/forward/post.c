@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -177,10 +178,42 @@ static enum err post_once(struct post *p, const struct post_body *body,
     return e;
 }
 
-static bool status_passes(const struct post *p, unsigned status)
+/* A login page, or the server's pages for people. */
+static bool reply_is_page(const struct http_client_reply *reply)
 {
-    return status == 408 || status == 429 || status >= 500 ||
-           (p->conf.holds && (status == 401 || status == 403 || status == 404));
+    static const char html[] = "text/html";
+    struct str type = http_client_header_of(reply, "Content-Type");
+
+    return type.n >= sizeof html - 1 && strncasecmp(type.p, html, sizeof html - 1) == 0;
+}
+
+static bool status_is_of_settings(unsigned status)
+{
+    return status < 400 || (status >= 401 && status <= 405) || status == 407;
+}
+
+static enum post_outcome reply_outcome(const struct post *p, const struct http_client_reply *reply,
+                                       bool *again)
+{
+    unsigned status = reply->status;
+    bool taken = status >= 200 && status <= 299;
+
+    *again = taken ? p->conf.holds && reply_is_page(reply)
+                   : status == 408 || status == 429 || status >= 500 ||
+                         (p->conf.holds && status_is_of_settings(status));
+    return taken ? POST_TAKEN : POST_REFUSED;
+}
+
+static const char *reply_hint(const struct http_client_reply *reply)
+{
+    unsigned status = reply->status;
+
+    return status == 401 || status == 403 || status == 407
+               ? ": it does not take what we show: headers_file, user, cert"
+           : status < 300 ? ": it is a web page: check the url"
+           : status < 400 ? ": it is elsewhere, redirects are not followed: check the url"
+           : status == 404 || status == 405 ? ": nothing takes it there: check the url"
+                                            : "";
 }
 
 /* Said once, until it is taken again. */
@@ -198,11 +231,7 @@ static void post_failed(struct post *p, enum err e, const struct http_client_rep
     if (e) {
         (void)snprintf(text, sizeof text, "%s", why->text[0] ? why->text : err_text(e));
     } else {
-        (void)snprintf(text, sizeof text, "status %u%s", reply->status,
-                       reply->status == 401 || reply->status == 403
-                           ? ": it does not take what we show: headers_file, user, cert"
-                       : reply->status == 404 ? ": nothing is there: check the url"
-                                              : "");
+        (void)snprintf(text, sizeof text, "status %u%s", reply->status, reply_hint(reply));
     }
     log_line(LOG_WARN, "post", "failing", "target=%s trying_again=yes reason=%s", p->conf.name,
              log_str(quoted, sizeof quoted, text));
@@ -231,17 +260,15 @@ enum err post_send(struct post *p, struct consumer *c, const struct post_body *b
         if (e && consumer_is_stopped(c)) {
             return ERR_CLOSED;
         }
-        if (!e && reply->status >= 200 && reply->status <= 299) {
-            post_recovered(p);
-            atomic_fetch_add(&p->sent, 1);
-            *outcome = POST_TAKEN;
-            return ERR_OK;
-        }
-        if (!e && !status_passes(p, reply->status)) {
-            post_recovered(p);
-            atomic_fetch_add(&p->refused, 1);
-            *outcome = POST_REFUSED;
-            return ERR_OK;
+        if (!e) {
+            bool again;
+
+            *outcome = reply_outcome(p, reply, &again);
+            if (!again) {
+                post_recovered(p);
+                atomic_fetch_add(*outcome == POST_TAKEN ? &p->sent : &p->refused, 1);
+                return ERR_OK;
+            }
         }
         post_failed(p, e, reply, &why);
         if (!consumer_again(c, retry, e ? 0 : reply->retry_after_s)) {

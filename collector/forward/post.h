@@ -19,7 +19,9 @@ struct post_conf {
     const char *user, *password_file;
     struct http_client_conf http; /* ca, cert, key, plain, proxy_of_environment */
     int64_t timeout_ns;           /* of one request */
-    bool holds; /* 401, 403 and 404 are tried again: they are about settings, not about the body */
+    /* What is about settings, not about the body, is tried again: 3xx, 401 to 405, 407, and 2xx with
+     * a web page, which is what stands before the server or beside it. */
+    bool holds;
 };
 
 /* Errors: ERR_INVALID (the URL), ERR_ACCESS (a file of secrets that others can read), those of
@@ -30,7 +32,7 @@ void post_stop(struct post *p);
 
 enum post_outcome {
     POST_TAKEN,    /* 2xx */
-    POST_REFUSED,  /* 3xx, or 4xx other than 408, 429 and what `holds` says: it is of no use */
+    POST_REFUSED,  /* 3xx or 4xx, but for 408, 429 and what `holds` says: it is of no use */
     POST_GIVEN_UP, /* retry->end_ns has passed */
 };
 

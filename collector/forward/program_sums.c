@@ -9,12 +9,14 @@
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/base/vec.h"
 #include "common/model/metric.h"
 
-#define VERSION      1u
-#define PROGRAMS_MAX 8192u /* of a host */
-#define NAME_MAX     MODEL_TEXT_MAX
+#define VERSION        1u
+#define PROGRAMS_MAX   8192u  /* of a host */
+#define PROCESSES_EACH 16384u /* of a host; one alone must not have the room of all */
+#define NAME_MAX       256u   /* bytes; longer ones are cut */
 
 /* `values` of a process or a program lie in an array beside them, n_metrics of each. */
 struct sums_process {
@@ -47,9 +49,9 @@ struct sums_host {
 
 struct program_sums {
     struct program_sums_conf conf;
-    uint64_t counters; /* bit i: metric i is one */
-    size_t n, cap, n_processes;
-    struct sums_host *hosts; /* in the order of their ids */
+    uint64_t counters;                      /* bit i: metric i is one */
+    size_t n, cap, n_processes, n_programs; /* of all hosts, without the hosts' own */
+    struct sums_host *hosts;                /* in the order of their ids */
     uint64_t left_out;
     /* of one tick */
     size_t rows_cap, row_values_cap;
@@ -74,7 +76,7 @@ static void sums_clear(struct program_sums *s)
     for (size_t i = 0; i < s->n; i++) {
         host_fini(&s->hosts[i]);
     }
-    s->n = s->n_processes = 0;
+    s->n = s->n_processes = s->n_programs = 0;
 }
 
 enum err program_sums_create(struct program_sums **out, const struct program_sums_conf *conf)
@@ -182,16 +184,23 @@ static enum err host_find(struct program_sums *s, struct sums_host **out, const 
     return ERR_OK;
 }
 
-static enum err program_find(const struct program_sums *s, struct sums_host *h, struct str name,
+static enum err program_find(struct program_sums *s, struct sums_host *h, struct str name,
                              uint32_t *at)
 {
+    enum err e;
+
     for (size_t i = 1; i < h->n_programs; i++) {
         if (str_eq(h->programs[i].name, name)) {
             *at = (uint32_t)i;
             return ERR_OK;
         }
     }
-    return program_add(s, h, name, h->last_ns, at);
+    if (s->n_programs >= s->conf.processes_max) {
+        return ERR_FULL;
+    }
+    e = program_add(s, h, name, h->last_ns, at);
+    s->n_programs += !e;
+    return e;
 }
 
 /* Where it is, or belongs. */
@@ -241,7 +250,7 @@ static void host_forget(struct program_sums *s, struct sums_host *h, uint32_t *p
     size_t m = s->conf.n_metrics, n = 0, kept = 1;
 
     for (size_t i = 0; i < h->n; i++) {
-        if (h->tick_ns - h->processes[i].when_ns >= PROGRAM_SUMS_IDLE_NS) {
+        if (clk_sub(h->tick_ns, h->processes[i].when_ns) >= PROGRAM_SUMS_IDLE_NS) {
             continue;
         }
         h->processes[n] = h->processes[i];
@@ -258,7 +267,7 @@ static void host_forget(struct program_sums *s, struct sums_host *h, uint32_t *p
         places[h->processes[i].program] = 1;
     }
     for (size_t i = 1; i < h->n_programs; i++) {
-        if (!places[i] && h->tick_ns - h->programs[i].alive_ns >= PROGRAM_SUMS_IDLE_NS) {
+        if (!places[i] && clk_sub(h->tick_ns, h->programs[i].alive_ns) >= PROGRAM_SUMS_IDLE_NS) {
             mem_free((void *)(uintptr_t)h->programs[i].name.p);
             continue;
         }
@@ -267,6 +276,7 @@ static void host_forget(struct program_sums *s, struct sums_host *h, uint32_t *p
         memmove(h->sums + kept * m, h->sums + i * m, m * sizeof *h->sums);
         kept++;
     }
+    s->n_programs -= h->n_programs - kept;
     h->n_programs = kept;
     for (size_t i = 0; i < h->n; i++) {
         h->processes[i].program = places[h->processes[i].program];
@@ -338,7 +348,7 @@ static enum err host_turn(struct program_sums *s, struct sums_host *h, int64_t w
                           const struct program_sums_sink *sink)
 {
     bool due = h->tick_ns && when_ns > h->tick_ns &&
-               (!h->given_ns || h->tick_ns - h->given_ns >= s->conf.interval_ns);
+               (!h->given_ns || clk_sub(h->tick_ns, h->given_ns) >= s->conf.interval_ns);
     enum err e = due ? tick_give(s, h, sink) : ERR_OK;
 
     if (e) {
@@ -413,8 +423,8 @@ static enum err row_take(struct program_sums *s, struct sums_host *h, const stru
     uint32_t program;
     enum err e;
 
-    name.n = name.n < NAME_MAX ? name.n : NAME_MAX;
-    if (!found && s->n_processes == s->conf.processes_max) {
+    name.n = name.n <= NAME_MAX ? name.n : utf8_whole(name.p, NAME_MAX);
+    if (!found && (s->n_processes == s->conf.processes_max || h->n == PROCESSES_EACH)) {
         s->left_out++;
         return ERR_OK;
     }
@@ -509,7 +519,7 @@ static void save_host(const struct program_sums *s, const struct sums_host *h, s
         buf_put_varint(out, p->id.pid);
         buf_put_varint(out, p->id.start);
         buf_put_varint(out, p->program);
-        buf_put_svarint(out, h->tick_ns - p->when_ns);
+        buf_put_svarint(out, (int64_t)((uint64_t)h->tick_ns - (uint64_t)p->when_ns));
         save_values(out, h->values + i * m, p->have);
     }
 }
@@ -528,7 +538,7 @@ void program_sums_save(const struct program_sums *s, struct buf *out)
 static struct str load_text(struct cur *c)
 {
     uint64_t n = cur_varint(c);
-    const uint8_t *p = n <= NAME_MAX ? cur_bytes(c, (size_t)n) : NULL;
+    const uint8_t *p = n <= MODEL_TEXT_MAX ? cur_bytes(c, (size_t)n) : NULL;
 
     c->bad = c->bad || !p;
     return (struct str){p ? (const char *)p : "", p ? (size_t)n : 0};
@@ -547,7 +557,7 @@ static uint64_t load_values(const struct program_sums *s, struct cur *c, int64_t
     return have;
 }
 
-static enum err load_programs(const struct program_sums *s, struct sums_host *h, struct cur *c)
+static enum err load_programs(struct program_sums *s, struct sums_host *h, struct cur *c)
 {
     uint64_t n = cur_varint(c);
     enum err e = n >= 1 && n <= PROGRAMS_MAX ? ERR_OK : ERR_CORRUPT;
@@ -561,6 +571,7 @@ static enum err load_programs(const struct program_sums *s, struct sums_host *h,
         }
         if (i > 0) {
             e = program_add(s, h, name, 0, &at);
+            s->n_programs += !e;
         }
         if (!e) {
             h->programs[at].start_ns = cur_svarint(c);

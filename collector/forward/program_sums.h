@@ -6,7 +6,8 @@
  * known here. Sums only grow, from `start_ns` on, so sending one twice does no harm; a program of
  * which there was no process for PROGRAM_SUMS_IDLE_NS is forgotten, and begins anew.
  *
- * Bounds:  hosts and processes as created; more are left out and counted.
+ * Bounds:  hosts and processes as created, as many programs as processes; of one host 16,384
+ *          processes and 8,192 programs; more are left out and counted. Names are cut at 256 bytes.
  * Threads: one owner. The state is a function of the updates: the same ones give the same. */
 #ifndef PROCFLEET_COLLECTOR_FORWARD_PROGRAM_SUMS_H
 #define PROCFLEET_COLLECTOR_FORWARD_PROGRAM_SUMS_H

@@ -48,7 +48,7 @@ def truth(fleet):
 def rounds(fleet, forwarder, receiver):
     """Kills and failures while processes come and go."""
     children = []
-    for mode in ("ok", "down", "lost reply", "busy", "ok", "reset", "error", "locked"):
+    for mode in ("ok", "down", "lost reply", "busy", "moved", "reset", "page", "error", "endless", "locked"):
         with receiver.lock:
             receiver.mode = mode
         forwarder.start()
@@ -167,6 +167,7 @@ def secrets_and_tls(fleet):
     check("it ends well", Fleet.stop(forwarder.process), 0)
     Fleet.stop(agent)
     ensure("and counts", "refused=" in fleet.log(forwarder.log).splitlines()[-1], fleet.log(forwarder.log))
+    ensure("and what had no room", "left_out_rows=0" in fleet.log(forwarder.log).splitlines()[-1], fleet.log(forwarder.log))
     ensure("secrets are not in its log", "s3cret" not in fleet.log(forwarder.log))
     receiver.stop()
 
@@ -175,8 +176,9 @@ def settings(fleet):
     forwarder = Forwarder(fleet, "http://192.0.2.1:4318")
     _, _, err = fleet.run("procfleet-forward", *forwarder.args(), expect=1)
     ensure("plain http to another machine is refused", "use https://" in err, err)
-    for setting, word in (("otlp.url", "https://HOST:4318"), ("metrics=nonsense", "no metric"), ("events=nonsense", "no kind"),
-                          ("send=traces", "logs and metrics"), ("subscription=a/b", "letters"), ("state_dir=x", "absolute")):
+    for setting, word in (("otlp.url", "https://HOST:4318"), ("otlp.url=https://x/?token=y", "headers_file"),
+                          ("metrics=nonsense", "no metric"), ("events=nonsense", "no kind"),
+                          ("otlp.url=https://x/?token=y", "otlp.headers_file"), ("send=traces", "logs and metrics"), ("subscription=a/b", "letters"), ("state_dir=x", "absolute")):
         k, _, v = setting.partition("=")
         args = Forwarder(fleet, "http://127.0.0.1:1", **{k.replace(".", "__"): v}).args()
         _, _, err = fleet.run("procfleet-forward", *args, expect=2)

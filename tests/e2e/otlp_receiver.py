@@ -156,6 +156,8 @@ class Receiver:
             "refuse": (400, b"\x08\x03\x12\x07no good", {}),
             "locked": (401, b"", {}),
             "moved": (302, b"", {"Location": "http://127.0.0.1:1/"}),
+            "page": (200, b"<html>log in", {"Content-Type": "text/html; charset=utf-8"}),
+            "endless": (500, b"x" * (1 << 20), {}),
         }[mode]
         handler.send_response(status)
         for name, value in more.items():

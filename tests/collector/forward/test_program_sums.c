@@ -1,7 +1,7 @@
 /* Sums of programs from rows, and their state saved and loaded between any two updates. */
 #include <string.h>
 
-#include "collector/forward/program_sums.h"
+#include "collector/forward/otlp.h"
 #include "common/base/mem.h"
 #include "common/model/metric.h"
 #include "tests/support/t.h"
@@ -186,6 +186,97 @@ static void what_is_beyond_the_bounds_is_counted(void **state)
     program_sums_destroy(s);
 }
 
+static void stamps_may_be_anything(void **state)
+{
+    static const int64_t stamps[] = {INT64_MIN, INT64_MAX, -1, INT64_MIN + 1, INT64_MAX, 0};
+    struct seen seen = {.n = 0};
+    struct program_sums_sink sink = {see, &seen};
+    struct wire_row row = {.info = {.id = {.pid = 1, .start = 1}, .name = str_make("sh")}};
+    struct wire_update u = {.name = str_make("x"), .data = {.n_rows = 1, .rows = &row}};
+    struct program_sums *s, *again;
+    struct buf saved;
+
+    buf_init(&saved, 1u << 20);
+    assert_ok(program_sums_create(&s, &conf));
+    assert_ok(program_sums_create(&again, &conf));
+    for (size_t i = 0; i < COUNT_OF(stamps); i++) {
+        row.when_ns = stamps[i];
+        seen.n = 0;
+        assert_ok(program_sums_take(s, &u, &sink));
+        buf_reset(&saved);
+        program_sums_save(s, &saved);
+        assert_ok(program_sums_load(again, saved.p, saved.n));
+    }
+    program_sums_destroy(s);
+    program_sums_destroy(again);
+    buf_fini(&saved);
+}
+
+#define FILLED 9000u /* programs, more than a host may have */
+
+struct requests {
+    size_t n, points, largest;
+};
+
+static enum err measure(void *ctx, const struct program_sums_tick *t)
+{
+    struct requests *r = ctx;
+
+    for (size_t from = 0, to; from < t->n; from = to) {
+        struct buf b;
+
+        to = t->n - from < OTLP_ROWS ? t->n : from + OTLP_ROWS;
+        buf_init(&b, OTLP_REQUEST_MAX);
+        r->points += otlp_metrics(&b, t, from, to, conf.metrics, conf.n_metrics);
+        assert_ok(b.bad);
+        r->largest = b.n > r->largest ? b.n : r->largest;
+        r->n++;
+        buf_fini(&b);
+    }
+    return ERR_OK;
+}
+
+/* A host that makes up names must not make a request that cannot be sent, nor take all the room. */
+static void a_host_of_thousands_of_long_names_stays_within_bounds(void **state)
+{
+    static char names[FILLED][1024];
+    static int64_t values[2] = {1, 1};
+    struct requests seen = {0};
+    struct program_sums_sink sink = {measure, &seen};
+    struct program_sums_conf many = conf;
+    struct wire_update u = {.name = str_make("x")};
+    struct wire_row *rows = mem_array(FILLED + 1, sizeof *rows);
+    struct program_sums *s;
+
+    assert_non_null(rows);
+    many.processes_max = 100000;
+    for (uint32_t i = 0; i <= FILLED; i++) {
+        uint32_t k = i % FILLED;
+
+        memset(names[k], 'x', sizeof names[k]);
+        for (size_t c = 0, left = k; c < 4; c++, left /= 10) {
+            names[k][c] = (char)('0' + left % 10);
+        }
+        rows[i] = (struct wire_row){
+            .info = {.id = {.pid = k + 1, .start = 1}, .name = {names[k], sizeof names[k]}},
+            .when_ns = T0 + (i == FILLED ? CLK_S : 0),
+            .have = 3,
+            .values = values};
+    }
+    u.data = (struct wire_answer){.n_metrics = 2,
+                                  .metrics = {M_WORKING_SET_SIZE, M_CPU_TIME},
+                                  .n_rows = FILLED + 1,
+                                  .rows = rows};
+    assert_ok(program_sums_create(&s, &many));
+    assert_ok(program_sums_take(s, &u, &sink));
+    assert_int_equal(seen.n, 8192 / OTLP_ROWS);
+    assert_int_equal(seen.points, 8192 * 3);
+    assert_true(seen.largest < (size_t)1 << 20); /* of three points of each of them */
+    assert_int_equal(program_sums_left_out(s), FILLED - 8191);
+    program_sums_destroy(s);
+    mem_free(rows);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     struct seen seen = {.n = 0};
@@ -216,6 +307,8 @@ int main(void)
         cmocka_unit_test(the_state_can_be_saved_and_loaded_anywhere),
         cmocka_unit_test(what_is_gone_for_long_is_forgotten_and_begins_anew),
         cmocka_unit_test(what_is_beyond_the_bounds_is_counted),
+        cmocka_unit_test(stamps_may_be_anything),
+        cmocka_unit_test(a_host_of_thousands_of_long_names_stays_within_bounds),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
