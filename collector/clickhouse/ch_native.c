@@ -1,5 +1,6 @@
 #include "collector/clickhouse/ch_native.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -161,6 +162,30 @@ void ch_native_u64(struct ch_block *b, size_t i, uint64_t v)
     for (unsigned k = 0; p && k < n; k++) {
         p[k] = (uint8_t)(v >> 8 * k);
     }
+}
+
+void ch_native_rows_put(struct ch_block *b, size_t i, size_t row, const int64_t *v, size_t n)
+{
+    struct block_column *c = &b->column[i];
+    uint64_t any = 0;
+    uint8_t *p;
+
+    assert(width_of(b->columns[i].type) == 8 && c->rows <= row && row + n <= b->rows);
+    for (size_t k = 0; k < n; k++) {
+        any |= (uint64_t)v[k];
+    }
+    if (!any) {
+        return;
+    }
+    column_fill(b, i, row);
+    p = buf_grow(&c->data, n * 8);
+    for (size_t k = 0; p && k < n; k++, p += 8) {
+        for (unsigned byte = 0; byte < 8; byte++) { /* one store */
+            p[byte] = (uint8_t)((uint64_t)v[k] >> 8 * byte);
+        }
+    }
+    c->rows = row + n;
+    c->used = true;
 }
 
 void ch_native_fill(struct ch_block *b, size_t i, uint64_t (*value)(void *ctx, size_t row),

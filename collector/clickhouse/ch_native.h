@@ -35,6 +35,10 @@ void ch_native_str(struct ch_block *b, size_t column, struct str v);
 void ch_native_strings(struct ch_block *b, size_t column, const struct str *v, size_t n);
 void ch_native_u64s(struct ch_block *b, size_t column, const uint64_t *v, size_t n);
 
+/* Numbers of 64 bits for rows [row, row + n), the newest of the block, of a column in which nothing
+ * was put behind `row` yet. */
+void ch_native_rows_put(struct ch_block *b, size_t column, size_t row, const int64_t *v, size_t n);
+
 /* A number for every row of a column, in the place of what they had. */
 void ch_native_fill(struct ch_block *b, size_t column, uint64_t (*value)(void *ctx, size_t row),
                     void *ctx);

@@ -1,5 +1,6 @@
 #include "collector/clickhouse/ch_rows.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "collector/store/batch_time.h"
@@ -13,7 +14,13 @@
 #define BATCHES_MAX    (1u << 20)
 #define DAYS_ROOM      256u /* of a block; beyond, days are not told apart */
 #define DAY_NS         (86400 * CLK_S)
+#define PARTS          ((size_t)CH_DEV + 1)
 #define PROVIDER_EVENT UINT64_C(0x80000000) /* their numbers, however they were kept */
+
+/* A cell of the batch at hand: n ticks of one run of its rows, from `begin` on. */
+struct piece {
+    size_t run, begin, n;
+};
 
 struct ch_rows {
     const char *collector;
@@ -30,10 +37,15 @@ struct ch_rows {
     size_t n_days;
     /* Of the batch at hand. */
     const struct ch_rows_batch *b;
-    uint64_t rows, cells;
+    uint64_t rows;
+    size_t cells;
     uint32_t alive;
     const struct batch_column *column[METRIC_COLS];
-    size_t at[METRIC_COLS]; /* values of runs before */
+    size_t cells_room, samples_room; /* how many it will be */
+    size_t pieces_cap, part_cap[PARTS], sample_cap;
+    struct piece *pieces;
+    int64_t *part[PARTS]; /* of one metric: columns of its cells, */
+    int64_t *sample;      /* and of its samples */
 };
 
 static const enum ch_table ours[] = {CH_CELL, CH_SAMPLE, CH_EVENT, CH_PROCESS, CH_HOST, CH_BATCH};
@@ -75,6 +87,11 @@ void ch_rows_destroy(struct ch_rows *r)
     wire_batch_encoder_destroy(r->encoder);
     buf_fini(&r->rest);
     buf_fini(&r->text);
+    for (size_t k = 0; k < PARTS; k++) {
+        mem_free(r->part[k]);
+    }
+    mem_free(r->pieces);
+    mem_free(r->sample);
     mem_free(r->gone);
     mem_free(r);
 }
@@ -166,7 +183,7 @@ static bool days_fit(struct ch_rows *r, int64_t t0_ns)
     return fit;
 }
 
-static bool cells_fit(const struct ch_rows *r)
+static bool cells_fit(struct ch_rows *r)
 {
     const struct batch *rows = r->b->rows;
     size_t first = r->b->first_tick, behind = first + r->b->rest->n_ticks, cells = 0, samples = 0;
@@ -192,6 +209,8 @@ static bool cells_fit(const struct ch_rows *r)
             samples += r->b->samples ? end - begin : 0;
         }
     }
+    r->cells_room = cells;
+    r->samples_room = samples;
     return cells <= CH_ROWS_CELLS_MAX && samples <= CH_ROWS_SAMPLES_MAX;
 }
 
@@ -207,46 +226,17 @@ static void put_instance(struct ch_block *b, const struct batch_head *head, stru
     ch_native_u64(b, CH_CELL_start, id.start);
 }
 
-static void put_metric(const struct ch_rows *r, unsigned id, const int64_t *v, size_t n)
-{
-    struct ch_block *b = r->block[CH_CELL];
-    size_t at = r->cell_at[id];
-    bool counter = r->counter[id];
-    struct cell c = {.count = n, .last_ns = n > 1};
-    uint64_t last;
-
-    cell_values(&c, counter, v, n, false);
-    last = (uint64_t)v[n - 1];
-    ch_native_u64(b, at + CH_LAST, last);
-    if (counter) {
-        ch_native_u64(b, at + CH_GREW, last - (uint64_t)v[0]);
-        ch_native_u64(b, at + CH_MOST, n > 1 ? (uint64_t)c.max : 0);
-    } else {
-        ch_native_u64(b, at + CH_UP, (uint64_t)c.max - last);
-        ch_native_u64(b, at + CH_DOWN, last - (uint64_t)c.min);
-        ch_native_u64(b, at + CH_DEV, (uint64_t)c.sum - n * last);
-    }
-}
-
-/* The values of the run's tick `tick` (of the rows) and what follows. */
-static const int64_t *run_values(const struct ch_rows *r, const struct batch_run *run, unsigned id,
-                                 size_t tick)
-{
-    return r->column[id]->values + r->at[id] + (tick - run->first_tick);
-}
-
 static void put_mask(struct ch_block *b, size_t at, metric_mask mask)
 {
     ch_native_u64(b, at, metric_mask_low(mask));
     ch_native_u64(b, at + 1, metric_mask_high(mask));
 }
 
-/* Ticks [begin, end) of the run: one cell. */
+/* Ticks [begin, end) of the run: one cell, but for its metrics. */
 static void put_cell(struct ch_rows *r, const struct batch_run *run, size_t begin, size_t end)
 {
     const struct batch_head *head = &r->b->rest->head;
     struct ch_block *b = r->block[CH_CELL];
-    struct metric_mask_walk walk = metric_mask_walk(run->mask);
 
     put_instance(b, head, run->id);
     ch_native_u64(b, CH_CELL_ts, (uint64_t)r->b->rows->wall_ns[begin]);
@@ -256,10 +246,8 @@ static void put_cell(struct ch_rows *r, const struct batch_run *run, size_t begi
     ch_native_u64(b, CH_CELL_seq, head->seq);
     ch_native_u64(b, CH_CELL_flags, run->fresh && begin == run->first_tick ? CH_FRESH : 0);
     put_mask(b, CH_CELL_mask, run->mask);
-    while (metric_mask_walk_next(&walk)) {
-        put_metric(r, walk.id, run_values(r, run, walk.id, begin), end - begin);
-    }
-    r->cells++;
+    assert(r->cells < r->pieces_cap);
+    r->pieces[r->cells++] = (struct piece){(size_t)(run - r->b->rows->runs), begin, end - begin};
     r->rows += end - begin;
     r->values += (end - begin) * metric_mask_count(run->mask);
 }
@@ -270,17 +258,12 @@ static void put_samples(struct ch_rows *r, const struct batch_run *run, size_t b
     struct ch_block *b = r->block[CH_SAMPLE];
 
     for (size_t tick = begin; tick < end; tick++) {
-        struct metric_mask_walk walk = metric_mask_walk(run->mask);
-
         put_instance(b, head, run->id);
         ch_native_u64(b, CH_SAMPLE_ts, (uint64_t)r->b->rows->wall_ns[tick]);
         ch_native_u64(b, CH_SAMPLE_stream, head->stream);
         ch_native_u64(b, CH_SAMPLE_seq, head->seq);
         ch_native_u64(b, CH_SAMPLE_flags, run->fresh && tick == run->first_tick ? CH_FRESH : 0);
         put_mask(b, CH_SAMPLE_mask, run->mask);
-        while (metric_mask_walk_next(&walk)) {
-            ch_native_u64(b, r->sample_at[walk.id], (uint64_t)*run_values(r, run, walk.id, tick));
-        }
     }
 }
 
@@ -308,22 +291,80 @@ static void put_run(struct ch_rows *r, const struct batch_run *run)
     }
 }
 
-/* Goes over all runs; put: makes their rows. False: a run has values that are not there. */
-static bool runs_walk(struct ch_rows *r, bool put)
+/* What a metric did in cell i, whose n values are v. */
+static void metric_take(struct ch_rows *r, bool counter, size_t i, const int64_t *v, size_t n)
+{
+    struct cell c = {.count = n, .last_ns = n > 1};
+    uint64_t last = (uint64_t)v[n - 1];
+
+    cell_values(&c, counter, v, n, false);
+    r->part[CH_LAST][i] = v[n - 1];
+    if (counter) {
+        r->part[CH_GREW][i] = (int64_t)(last - (uint64_t)v[0]);
+        r->part[CH_MOST][i] = n > 1 ? c.max : 0;
+    } else {
+        r->part[CH_UP][i] = (int64_t)((uint64_t)c.max - last);
+        r->part[CH_DOWN][i] = (int64_t)(last - (uint64_t)c.min);
+        r->part[CH_DEV][i] = (int64_t)((uint64_t)c.sum - n * last);
+    }
+}
+
+static void metric_leave_out(struct ch_rows *r, size_t i)
+{
+    for (size_t k = 0; k < PARTS; k++) {
+        r->part[k][i] = 0;
+    }
+}
+
+/* One metric of all the batch's cells and samples, in the order in which its values stand. */
+static void put_metric(struct ch_rows *r, unsigned id)
+{
+    struct ch_block *cells = r->block[CH_CELL], *samples = r->block[CH_SAMPLE];
+    const struct batch_run *runs = r->b->rows->runs;
+    size_t parts = r->counter[id] ? CH_MOST + 1 : PARTS, run = 0, at = 0, n = 0;
+
+    for (size_t i = 0; i < r->cells; i++) {
+        const struct piece *p = &r->pieces[i];
+
+        for (; run < p->run; run++) { /* values of runs before */
+            at += runs[run].mask & METRIC_BIT(id) ? runs[run].n_ticks : 0;
+        }
+        if (runs[run].mask & METRIC_BIT(id)) {
+            const int64_t *v = r->column[id]->values + at + (p->begin - runs[run].first_tick);
+
+            metric_take(r, r->counter[id], i, v, p->n);
+            if (r->b->samples) {
+                memcpy(r->sample + n, v, p->n * sizeof *v);
+            }
+        } else {
+            metric_leave_out(r, i);
+            if (r->b->samples) {
+                memset(r->sample + n, 0, p->n * sizeof *r->sample);
+            }
+        }
+        n += p->n;
+    }
+    for (size_t k = 0; k < parts; k++) {
+        ch_native_rows_put(cells, r->cell_at[id] + k, ch_native_rows(cells) - r->cells, r->part[k],
+                           r->cells);
+    }
+    if (r->b->samples) {
+        ch_native_rows_put(samples, r->sample_at[id], ch_native_rows(samples) - n, r->sample, n);
+    }
+}
+
+/* False: a run has values that are not there. */
+static bool runs_are_sound(const struct ch_rows *r)
 {
     const struct batch *rows = r->b->rows;
+    size_t at[METRIC_COLS] = {0};
 
-    memset(r->at, 0, sizeof r->at);
     for (size_t i = 0; i < rows->n_runs; i++) {
-        const struct batch_run *run = &rows->runs[i];
-        struct metric_mask_walk walk = metric_mask_walk(run->mask);
+        struct metric_mask_walk walk = metric_mask_walk(rows->runs[i].mask);
 
-        if (put) {
-            put_run(r, run);
-        }
         while (metric_mask_walk_next(&walk)) {
-            r->at[walk.id] += run->n_ticks;
-            if (!r->column[walk.id] || r->column[walk.id]->n_values < r->at[walk.id]) {
+            at[walk.id] += rows->runs[i].n_ticks;
+            if (!r->column[walk.id] || r->column[walk.id]->n_values < at[walk.id]) {
                 return false;
             }
         }
@@ -331,10 +372,21 @@ static bool runs_walk(struct ch_rows *r, bool put)
     return true;
 }
 
-/* Errors: ERR_INVALID; nothing is put then */
+static enum err runs_room(struct ch_rows *r)
+{
+    enum err e = VEC_ROOM(&r->pieces, &r->pieces_cap, r->cells_room, CH_ROWS_CELLS_MAX);
+
+    for (size_t k = 0; k < PARTS && !e; k++) {
+        e = VEC_ROOM(&r->part[k], &r->part_cap[k], r->cells_room, CH_ROWS_CELLS_MAX);
+    }
+    return e ? e : VEC_ROOM(&r->sample, &r->sample_cap, r->samples_room, CH_ROWS_SAMPLES_MAX);
+}
+
+/* Rows first, then metric by metric. Errors: ERR_INVALID, ERR_NOMEM; nothing is put then */
 static enum err put_runs(struct ch_rows *r)
 {
     const struct batch *rows = r->b->rows;
+    enum err e;
 
     memset(r->column, 0, sizeof r->column);
     for (size_t i = 0; i < rows->n_columns; i++) {
@@ -344,10 +396,18 @@ static enum err put_runs(struct ch_rows *r)
             r->column[id] = &rows->columns[i];
         }
     }
-    if (!runs_walk(r, false)) {
-        return ERR_INVALID;
+    e = runs_are_sound(r) ? runs_room(r) : ERR_INVALID;
+    if (e) {
+        return e;
     }
-    (void)runs_walk(r, true);
+    for (size_t i = 0; i < rows->n_runs; i++) {
+        put_run(r, &rows->runs[i]);
+    }
+    for (unsigned id = 0; id < METRIC_COLS; id++) {
+        if (r->column[id]) {
+            put_metric(r, id);
+        }
+    }
     return ERR_OK;
 }
 
@@ -508,7 +568,8 @@ enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)
     enum err e;
 
     r->b = b;
-    r->rows = r->cells = 0;
+    r->rows = 0;
+    r->cells = 0;
     r->alive = 0;
     rest.n_runs = rest.n_columns = 0;
     buf_reset(&r->rest);
