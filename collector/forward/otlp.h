@@ -18,8 +18,8 @@
 size_t otlp_logs(struct buf *out, const struct wire_update *u, int64_t now_ns);
 
 /* Adds rows [from, to) of a tick of a host as one ResourceMetrics: for each metric
- * procfleet.program.NAME, a point for each program, and procfleet.host.NAME of row 0; and the number
- * of processes. Returns how many points. OTLP_ROWS of them are less than 8 MiB. */
+ * procfleet.program.NAME, a point for each program, and procfleet.host.NAME of row 0; and how many
+ * processes there are. Returns how many points. OTLP_ROWS of them are less than 8 MiB. */
 #define OTLP_ROWS 512u
 size_t otlp_metrics(struct buf *out, const struct program_sums_tick *t, size_t from, size_t to,
                     const uint8_t *metrics, size_t n_metrics);

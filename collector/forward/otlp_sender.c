@@ -14,7 +14,7 @@
 #include "common/net/net.h"
 #include "common/os/os.h"
 
-#define REQUEST_BYTES ((size_t)2 << 20) /* from which a request is sent */
+#define REQUEST_BYTES ((size_t)512 << 10) /* from which a request is sent */
 #define ITEMS_MAX     4096u
 #define QUOTED        600
 

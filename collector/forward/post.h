@@ -19,8 +19,8 @@ struct post_conf {
     const char *user, *password_file;
     struct http_client_conf http; /* ca, cert, key, plain, proxy_of_environment */
     int64_t timeout_ns;           /* of one request */
-    /* What is about settings, not about the body, is tried again: 3xx, 401 to 405, 407, and 2xx with
-     * a web page, which is what stands before the server or beside it. */
+    /* What is about settings, not about the body, is tried again: 3xx, 401 to 405, 407, and 2xx
+     * with a web page, which is what stands before the server or beside it. */
     bool holds;
 };
 

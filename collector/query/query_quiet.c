@@ -13,7 +13,8 @@ void query_quiet_init(struct query_quiet *x, const struct query_span *s, int64_t
     *x = (struct query_quiet){.since_ns = s->since_ns,
                               .until_ns = s->until_ns,
                               .least_ns = least_ns,
-                              .newest_ns = QUIET_NONE};
+                              .newest_ns = QUIET_NONE,
+                              .lead_ns = QUIET_NONE};
 }
 
 /* -- stretches -- */
@@ -66,32 +67,60 @@ static void quiet_between(struct query_quiet *x, int64_t tick_ns, int64_t next_n
     }
 }
 
+/* What is left of a stretch is none when quiet_between would not have taken it. */
+static void quiet_shorten(const struct query_quiet *x, struct quiet_span *s)
+{
+    int64_t tick_ns = s->since_ns > x->since_ns ? clk_sub(s->since_ns, x->period_ns) : s->since_ns;
+
+    if (clk_sub(s->until_ns, tick_ns) < quiet_least(x)) {
+        s->until_ns = s->since_ns;
+    }
+}
+
 /* Ticks that came late, from one to another: what was measured is no stretch. */
 static void quiet_fill(struct query_quiet *x, int64_t first_ns, int64_t last_ns)
 {
     int64_t until_ns = clk_add(last_ns, x->period_ns);
 
     for (size_t i = 0; i < x->n; i++) {
-        struct quiet_span *s = &x->spans[i];
-        int64_t end_ns = s->until_ns;
+        struct quiet_span *s = &x->spans[i], behind = {until_ns, s->until_ns, s->cut};
 
         if (s->until_ns <= first_ns || s->since_ns >= until_ns) {
             continue;
         }
         s->until_ns = first_ns > s->since_ns ? first_ns : s->since_ns;
-        s->cut = s->cut && until_ns < end_ns;
-        if (until_ns < end_ns && s->until_ns == s->since_ns) {
-            *s = (struct quiet_span){until_ns, end_ns, s->cut};
-        } else if (until_ns < end_ns && x->n < QUIET_MAX) {
-            x->spans[x->n++] = (struct quiet_span){until_ns, end_ns, s->cut};
+        s->cut = s->cut && until_ns < behind.until_ns;
+        quiet_shorten(x, s);
+        if (until_ns < behind.until_ns) {
+            quiet_shorten(x, &behind);
+        }
+        if (until_ns < behind.until_ns && s->until_ns == s->since_ns) {
+            *s = behind;
+        } else if (until_ns < behind.until_ns && x->n < QUIET_MAX) {
+            x->spans[x->n++] = behind;
             s->cut = false;
         }
     }
 }
 
+/* What lies in front of the first tick can only be judged when the period is known. */
+static void quiet_lead(struct query_quiet *x, int64_t period_ns)
+{
+    int64_t before_ns = x->period_ns;
+
+    if (x->lead_ns != QUIET_NONE) {
+        x->period_ns = period_ns;
+        quiet_between(x, QUIET_NONE, x->lead_ns, x->lead_ns >= x->until_ns);
+        x->period_ns = before_ns;
+        x->lead_ns = QUIET_NONE;
+    }
+}
+
 static void quiet_tick(struct query_quiet *x, int64_t wall_ns)
 {
-    if (wall_ns >= x->since_ns && (x->newest_ns == QUIET_NONE || wall_ns > x->newest_ns)) {
+    if (x->newest_ns == QUIET_NONE && wall_ns >= x->since_ns && x->period_ns <= 0) {
+        x->lead_ns = wall_ns;
+    } else if (wall_ns >= x->since_ns && (x->newest_ns == QUIET_NONE || wall_ns > x->newest_ns)) {
         quiet_between(x, x->newest_ns, wall_ns, wall_ns >= x->until_ns);
     }
     x->newest_ns = wall_ns > x->newest_ns ? wall_ns : x->newest_ns;
@@ -130,6 +159,9 @@ void query_quiet_batch(struct query_quiet *x, const struct batch *b)
 {
     int64_t period_ns = quiet_period(b), before_ns = x->period_ns;
 
+    if (period_ns > 0) {
+        quiet_lead(x, period_ns);
+    }
     x->period_ns = period_ns > before_ns ? period_ns : before_ns; /* where they meet, the longer */
     if (b->n_ticks && b->wall_ns[0] <= x->newest_ns) {
         quiet_fill(x, b->wall_ns[0], b->wall_ns[b->n_ticks - 1]);
@@ -165,6 +197,9 @@ void query_quiet_account(struct query_quiet *x, const struct loss_sum *a)
 
     if (!a->ticks) {
         return;
+    }
+    if (a->period_ns > 0) {
+        quiet_lead(x, a->period_ns);
     }
     x->period_ns = a->period_ns > before_ns ? a->period_ns : before_ns;
     if (a->first_ns <= x->newest_ns) {
@@ -236,6 +271,7 @@ enum err query_quiet_end(struct query_quiet *x, struct query *q, const struct qu
     const struct store_used used = q->used; /* the same windows again: told once */
     enum err e = ERR_OK;
 
+    quiet_lead(x, 0);
     quiet_between(x, x->newest_ns, x->until_ns, true);
     for (size_t i = 0; !e && i < x->n_doubts; i++) {
         e = quiet_look(x, q, s, &x->doubts[i]);

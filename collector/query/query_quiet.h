@@ -25,6 +25,7 @@ struct query_quiet {
     int64_t least_ns;           /* shorter ones do not matter */
     int64_t newest_ns;          /* newest tick so far; QUIET_NONE */
     int64_t period_ns;          /* between ticks, lately; 0: not known */
+    int64_t lead_ns;            /* first tick, as long as no period is known; else QUIET_NONE */
     size_t n, n_doubts;
     struct quiet_span spans[QUIET_MAX]; /* by time, apart from each other, after the end */
     struct quiet_doubt {

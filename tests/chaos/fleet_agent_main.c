@@ -21,12 +21,13 @@
 #include "tests/support/fleet_agent.h"
 #include "tests/support/fleet_pki.h"
 
-#define DRAIN_NS (60 * CLK_S)
+#define DRAIN_NS      (60 * CLK_S)
+#define ADDRESSES_MAX 8u
 
 static const struct opt options[] = {
     {"seed", 0, "N", "which host: gen-N", false},
     {"keys", 0, "DIR", "where the fleet's keys are, or are to be made", false},
-    {"collector", 0, "HOST:PORT", "its ingest listener", false},
+    {"collector", 0, "HOST:PORT", "its ingest listener; of several the next when one fails", true},
     {"spool", 0, "DIR", "the spool's directory", false},
     {"spool-bytes", 0, "N", "its limit (64 MiB)", false},
     {"rate", 0, "HZ", "ticks a second (5)", false},
@@ -189,7 +190,8 @@ int main(int argc, char **argv)
     struct fleet_keys keys;
     struct opt_args *args;
     struct errmsg why = {""};
-    const char *address;
+    const char *addresses[ADDRESSES_MAX];
+    size_t n_addresses;
 
     check(opt_parse(&args, &command, argc - 1, argv + 1, &why), &why);
     if (opt_flag(args, "help") || !opt_value(args, "keys") || !opt_value(args, "seed")) {
@@ -197,7 +199,7 @@ int main(int argc, char **argv)
     }
     check(fleet_pki_agent(&keys, opt_value(args, "keys"), (uint64_t)number(args, "seed", 0), &why),
           &why);
-    address = opt_value(args, "collector");
+    n_addresses = opt_values(args, "collector", addresses, ADDRESSES_MAX);
     if (!opt_flag(args, "keys-only")) {
         struct fleet_agent_conf conf = {
             .seed = (uint64_t)number(args, "seed", 0),
@@ -209,8 +211,8 @@ int main(int argc, char **argv)
             .ca = keys.ca,
             .cert = keys.cert,
             .key = keys.key,
-            .addresses = &address,
-            .n_addresses = 1,
+            .addresses = addresses,
+            .n_addresses = n_addresses,
             .spool_dir = opt_value(args, "spool"),
             .spool_bytes = (uint64_t)number(args, "spool-bytes", 64 << 20),
             .queue_bytes = 8u << 20,

@@ -16,11 +16,12 @@ import lab  # noqa: E402
 class Agent:
     """A simulated host (tests/chaos/fleet_agent_main.c); its journal says what it made."""
 
-    def __init__(self, fleet, seed, address=None, rate=5, samples=5, processes=20):
+    def __init__(self, fleet, seed, addresses=None, rate=5, samples=5, processes=20):
         self.fleet, self.seed, self.name = fleet, seed, "gen-%d" % seed
-        self.args = ["--seed", str(seed), "--keys", fleet.path("pki"), "--collector",
-                     address or "127.0.0.1:" + fleet.ports["ingest"], "--spool", fleet.path("spools", self.name), "--rate", str(rate),
+        self.args = ["--seed", str(seed), "--keys", fleet.path("pki"), "--spool", fleet.path("spools", self.name), "--rate", str(rate),
                      "--samples", str(samples), "--processes", str(processes)]
+        for a in addresses or ["127.0.0.1:" + fleet.ports["ingest"]]:
+            self.args += ["--collector", a]
         self.ticks, self.events, self.end = {}, 0, None
         self.start()
 

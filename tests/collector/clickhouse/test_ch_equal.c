@@ -240,9 +240,6 @@ static void neutral(struct query_answer *a)
     d->n_used = 0;
     if (d->lifetimes) {
         names_sort((struct wire_lifetimes *)d->lifetimes, &a->memory);
-        /* Not compared: the share delivered of a window's first buckets differs once in thousands
-         * of answers, and the cause is not proven. */
-        memset((uint32_t *)d->lifetimes->present, 0, d->lifetimes->n_buckets * sizeof(uint32_t));
     }
     for (size_t i = 0; i < d->n_notes; i++) {
         if (!is_note(notes[i], "read from windows") && !is_note(notes[i], "samples are gone")) {
