@@ -1,20 +1,33 @@
 /* What a batch costs on its way to ClickHouse: making its rows, laying out the block, compressing
- * it; bytes and CPU per value. The server's side is not here. */
+ * it; bytes and CPU per value, beside what the collector's own store takes of the same hosts.
+ *
+ * With --url also the server's side, in a database of its own: bytes of its tables (codecs are
+ * those of servers from 22.8 on; older ones have none), and with --pid of that server its CPU for
+ * gathered blocks and for one insert a batch. Not here, since they need a fleet: what agents wait
+ * for their answers, the speed of catching up, how long far questions take, the age of the newest
+ * answer, memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zstd.h>
 
+#include "collector/clickhouse/ch_http.h"
 #include "collector/clickhouse/ch_rows.h"
+#include "common/base/clk.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
-#include "tests/support/fleetgen.h"
+#include "tests/support/store_fill.h"
+#include "tests/support/support.h"
 
 #define ROUNDS  3
 #define HOSTS   10
 #define BATCHES 400 /* of all hosts: some 64 Ki cells, one block */
 #define TICKS   10
+
+#define DATABASE "bench_clickhouse"
+#define EACH     40u /* batches that are inserted one by one, too */
 
 static struct batch *batches[BATCHES];
 static uint64_t values;
@@ -86,9 +99,10 @@ static struct result round_of(struct ch_rows *r, enum ch_table table)
     return out;
 }
 
-static void figures_of(struct ch_rows *r, enum ch_table table, double goal)
+/* Returns what both take, ns per value. */
+static double figures_of(struct ch_rows *r, enum ch_table table, double goal)
 {
-    double make[ROUNDS], pack[ROUNDS];
+    double make[ROUNDS], pack[ROUNDS], both;
     struct result last = {0};
     char name[64];
 
@@ -101,13 +115,210 @@ static void figures_of(struct ch_rows *r, enum ch_table table, double goal)
     bench_figure(name, bench_median(make, ROUNDS), "ns/value", 0, BENCH_LESS);
     (void)snprintf(name, sizeof name, "%s: zstd", ch_schema_table(table));
     bench_figure(name, bench_median(pack, ROUNDS), "ns/value", 0, BENCH_LESS);
+    both = bench_median(make, ROUNDS) + bench_median(pack, ROUNDS);
     (void)snprintf(name, sizeof name, "%s: both", ch_schema_table(table));
-    bench_figure(name, bench_median(make, ROUNDS) + bench_median(pack, ROUNDS), "ns/value", goal,
-                 BENCH_LESS);
+    bench_figure(name, both, "ns/value", goal, BENCH_LESS);
     (void)snprintf(name, sizeof name, "%s: block", ch_schema_table(table));
     bench_figure(name, last.bytes, "B/value", 0, BENCH_LESS);
     (void)snprintf(name, sizeof name, "%s: as it travels", ch_schema_table(table));
     bench_figure(name, last.packed, "B/value", 0, BENCH_LESS);
+    return both;
+}
+
+/* -- the collector's own store -- */
+
+struct own {
+    double ingest_ns, raw_bytes; /* per value */
+};
+
+/* Ten minutes of the same hosts, from a batch's bytes to durable; then sealed. */
+static struct own own_measure(void)
+{
+    const struct fill_conf conf = {.hosts = HOSTS, .ticks = TICKS};
+    struct fill *f = fill_create(&conf);
+    struct store_room room;
+    struct store_conf store;
+    struct own out;
+    char dir[256];
+    int64_t cpu_ns;
+
+    store = fill_store_conf(support_temp_dir(dir, sizeof dir));
+    fill_open(f, &store);
+    fill_make(f, FILL_T0 + 600 * CLK_S);
+    cpu_ns = os_cpu_ns();
+    fill_put(f, SIZE_MAX);
+    out.ingest_ns = (double)(os_cpu_ns() - cpu_ns) / (double)f->values;
+    fill_seal(f, FILL_T0 + 900 * CLK_S);
+    store_room(f->store, &room);
+    out.raw_bytes = (double)room.kind[SEG_RAW].bytes / (double)f->values;
+    fill_close(f);
+    fill_destroy(f);
+    support_remove_dir(dir);
+    return out;
+}
+
+/* -- a server -- */
+
+static struct ch_http *http;
+static long server_pid;
+
+static void said(enum err e, const char *what, const struct errmsg *why)
+{
+    if (e) {
+        fprintf(stderr, "%s: %s\n", what, why->text);
+    }
+    bench_check(e, what);
+}
+
+static void statement(const char *sql)
+{
+    struct errmsg why = {""};
+
+    said(ch_http_ask_nowhere(http, sql, 120 * CLK_S, NULL, &why), sql, &why);
+}
+
+static double number(const char *sql)
+{
+    struct errmsg why = {""};
+    struct buf reply;
+    double v;
+
+    buf_init(&reply, 4096);
+    said(ch_http_ask(http, sql, 120 * CLK_S, &reply, &why), sql, &why);
+    v = strtod(buf_cstr(&reply), NULL);
+    buf_fini(&reply);
+    return v;
+}
+
+static void database_make(void)
+{
+    struct ch_layout layout = {.dialect = ch_http_dialect(http), .database = DATABASE};
+    struct buf sql;
+
+    statement("DROP DATABASE IF EXISTS " DATABASE);
+    statement("CREATE DATABASE " DATABASE);
+    buf_init(&sql, 1u << 20);
+    for (unsigned t = 0; t < CH_TABLES; t++) {
+        buf_reset(&sql);
+        ch_schema_create(&sql, &layout, (enum ch_table)t);
+        statement(buf_cstr(&sql));
+    }
+    buf_fini(&sql);
+}
+
+/* CPU of the server so far, ns. */
+static double server_cpu_ns(void)
+{
+    unsigned long user = 0, system = 0;
+    char path[64];
+    FILE *f;
+
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", server_pid);
+    f = fopen(path, "r");
+    if (!f || fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                     &system) != 2) {
+        bench_fail("--pid is no process");
+    }
+    fclose(f);
+    return (double)(user + system) * 1e9 / (double)sysconf(_SC_CLK_TCK);
+}
+
+static void insert(struct ch_rows *r, enum ch_table table)
+{
+    struct errmsg why = {""};
+    struct buf sql, body;
+
+    buf_init(&sql, 1u << 20);
+    buf_init(&body, (size_t)1 << 30);
+    bench_check(ch_native_encode(ch_rows_block(r, table), ch_http_dialect(http), &sql, &body),
+                NULL);
+    said(ch_http_insert(http,
+                        &(struct ch_http_insert){
+                            .sql = buf_cstr(&sql), .body = body.p, .n = body.n, .token = "bench"},
+                        120 * CLK_S, &why),
+         "insert", &why);
+    buf_fini(&sql);
+    buf_fini(&body);
+}
+
+static void rows_of(struct ch_rows *r, size_t from, size_t n, bool samples)
+{
+    static const struct host_offset clock = {.known = true};
+
+    ch_rows_reset(r);
+    for (size_t i = from; i < from + n; i++) {
+        const struct ch_rows_batch b = {.rest = batches[i],
+                                        .rows = batches[i],
+                                        .clock = &clock,
+                                        .host_name = "bench",
+                                        .samples = samples};
+
+        bench_check(ch_rows_add(r, &b), NULL);
+    }
+}
+
+static double table_bytes(enum ch_table table)
+{
+    char sql[256];
+
+    (void)snprintf(sql, sizeof sql, "OPTIMIZE TABLE " DATABASE ".%s FINAL", ch_schema_table(table));
+    statement(sql);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = "
+                   "'" DATABASE "' AND table = '%s'",
+                   ch_schema_table(table));
+    return number(sql) / (double)values;
+}
+
+/* Of the same batches, the first EACH: as one insert, and one by one. */
+static void server_cpu(struct ch_rows *r)
+{
+    double begin, gathered, single;
+
+    rows_of(r, 0, EACH, false);
+    begin = server_cpu_ns();
+    insert(r, CH_CELL);
+    gathered = server_cpu_ns() - begin;
+    database_make();
+    begin = server_cpu_ns();
+    for (size_t i = 0; i < EACH; i++) {
+        rows_of(r, i, 1, false);
+        insert(r, CH_CELL);
+    }
+    single = server_cpu_ns() - begin;
+    bench_figure("server's CPU, gathered : one insert a batch", gathered / single, "", 0.2,
+                 BENCH_LESS);
+}
+
+static void server_figures(struct ch_rows *r, const char *url, const struct own *own)
+{
+    const char *urls[] = {url};
+    const struct ch_http_conf conf = {.urls = urls,
+                                      .n_urls = 1,
+                                      .database = DATABASE,
+                                      .user = "",
+                                      .password_file = "",
+                                      .ca = "",
+                                      .cert = "",
+                                      .key = ""};
+    struct errmsg why = {""};
+
+    said(ch_http_open(&http, &conf, &why), "open", &why);
+    said(ch_http_connect(http, &why), url, &why);
+    database_make();
+    rows_of(r, 0, BATCHES, true);
+    insert(r, CH_CELL);
+    insert(r, CH_SAMPLE);
+    bench_figure("cells' bytes : own raw segments'", table_bytes(CH_CELL) / own->raw_bytes, "",
+                 0.75, BENCH_LESS);
+    bench_figure("samples' bytes : own raw segments'", table_bytes(CH_SAMPLE) / own->raw_bytes, "",
+                 1.4, BENCH_LESS);
+    if (server_pid) {
+        database_make();
+        server_cpu(r);
+    }
+    statement("DROP DATABASE " DATABASE);
+    ch_http_close(http);
 }
 
 static void pass(void *arg)
@@ -115,23 +326,56 @@ static void pass(void *arg)
     (void)round_of(arg, CH_CELL);
 }
 
+static const struct opt options[] = {
+    {"json", 0, NULL, "a line for each figure", false},
+    {"quick", 0, NULL, "as without: it is quick", false},
+    {"count", 0, NULL, "one pass for callgrind", false},
+    {"url", 0, "URL", "a ClickHouse to fill, database " DATABASE, false},
+    {"pid", 0, "PID", "of that server, for its CPU", false},
+};
+
+static const struct opt_command command = {
+    .program = "bench_clickhouse",
+    .brief = "batches as rows of ClickHouse's tables",
+    .opts = options,
+    .n_opts = sizeof options / sizeof *options,
+};
+
+static void figures(struct ch_rows *r, const char *url)
+{
+    double cells = figures_of(r, CH_CELL, 10);
+    struct own own;
+
+    (void)figures_of(r, CH_SAMPLE, 16); /* their cells are made, too */
+    own = own_measure();
+    bench_figure("own: ingest without TLS", own.ingest_ns, "ns/value", 0, BENCH_LESS);
+    bench_figure("own: raw segments", own.raw_bytes, "B/value", 0, BENCH_LESS);
+    bench_figure("cell: sink's CPU : ingest's without TLS", cells / own.ingest_ns, "", 0.5,
+                 BENCH_LESS);
+    if (url) {
+        server_figures(r, url, &own);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    struct opt_args *args = bench_options(&command, argc, argv);
     struct ch_rows *r;
 
     bench_begin(argc, argv, "bench_clickhouse", "batches as rows of ClickHouse's tables");
+    server_pid = opt_value(args, "pid") ? strtol(opt_value(args, "pid"), NULL, 10) : 0;
     bench_check(ch_rows_create(&r, "bench"), NULL);
     input_make();
     if (bench_counts()) {
         (void)round_of(r, CH_CELL);
         bench_count("cells", (double)values, "value", 0, pass, r);
     } else {
-        figures_of(r, CH_CELL, 10);
-        figures_of(r, CH_SAMPLE, 16); /* their cells are made, too */
+        figures(r, opt_value(args, "url"));
     }
     ch_rows_destroy(r);
     for (size_t i = 0; i < BATCHES; i++) {
         wire_batch_free(batches[i]);
     }
+    opt_free(args);
     return bench_end();
 }
