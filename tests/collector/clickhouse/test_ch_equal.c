@@ -24,6 +24,7 @@
 #include "common/base/mem.h"
 #include "common/conf/opt.h"
 #include "common/wire/wire_lifetimes.h"
+#include "common/wire/wire_overview.h"
 #include "tests/collector/query/plain.h"
 
 #define TICKS     240 /* 20 minutes of 5 s */
@@ -257,12 +258,13 @@ static bool is_note(struct str note, const char *begin)
 
 /* Of a stream whose first batches were lost ClickHouse does not know that they were ever made: they
  * may have been deleted there. */
-static bool begins_late(const struct fleet *f, const struct uuid *host)
+static bool begins_late(const struct fleet *f, const struct uuid *host) /* NULL: any */
 {
     bool late = false;
 
     for (size_t i = 0; i < f->n_first; i++) {
-        late = late || (f->first[i].seq > 1 && memcmp(&f->first[i].host, host, sizeof *host) == 0);
+        late = late || (f->first[i].seq > 1 &&
+                        (!host || memcmp(&f->first[i].host, host, sizeof *host) == 0));
     }
     return late;
 }
@@ -284,6 +286,9 @@ static void neutral(const struct fleet *f, struct query_answer *a)
         }
     }
     d->n_notes = n;
+    if (d->overview && begins_late(f, NULL)) {
+        ((struct wire_overview *)d->overview)->gaps = 0;
+    }
     for (size_t i = 0; i < a->data.n_hosts; i++) { /* arrivals are the collector's own to count */
         struct wire_host *h = (struct wire_host *)&a->data.hosts[i];
 
