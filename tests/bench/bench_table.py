@@ -66,6 +66,15 @@ def judges():
         check("a program that is not there", got == 1 and "failed: " in out, (got, out))
     with_count = {"goal": None, "better": "less", "value": 1.0, "instructions": 200.0, "instructions_goal": 150}
     check("too many instructions", bench.held(with_count) is False, with_count)
+    rate = {"goal": 4, "better": "more", "value": 3, "unit": "M events/s", "name": "rate"}
+    check("a rate of a slow machine", bench.held(rate, 0.5) is True and bench.held(rate, 1.0) is False, rate)
+    size = {"goal": 4, "better": "less", "value": 5, "unit": "B/value", "name": "size"}
+    check("a size of a slow machine", bench.held(size, 0.5) is False, size)
+    ns = {"goal": 4, "better": "less", "value": 5, "unit": "ns/value", "name": "time"}
+    check("a time of a slow machine", bench.held(ns, 0.5) is True and bench.held(ns, 2.0) is False, ns)
+    alone = []
+    bench.join(alone, {"pass": {"instructions": 3.0, "unit": "step", "goal": 2}}, None)
+    check("counted alone", len(alone) == 1 and alone[0]["held"] is False and "3/step (≤ 2)" in bench.row(alone[0]), alone)
     with_count["instructions_goal"] = 250
     check("few instructions", bench.held(with_count) is True, with_count)
 
