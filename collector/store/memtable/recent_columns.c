@@ -348,12 +348,12 @@ static void read_runs(const struct recent_columns *hot, metric_mask metrics, str
     for (uint32_t r = 0; r < hot->n_runs; r++) {
         const struct shape *s = &table[list_at(hot, &hot->shapes, r)];
 
-        runs[r].id.pid = (uint32_t)list_at(hot, &hot->pids, r);
-        runs[r].id.start = list_at(hot, &hot->starts, r);
-        runs[r].first_tick = s->first_tick;
-        runs[r].n_ticks = s->n_ticks;
-        runs[r].mask = s->mask & metrics;
-        runs[r].fresh = s->fresh;
+        runs[r] = (struct batch_run){
+            .id = {(uint32_t)list_at(hot, &hot->pids, r), list_at(hot, &hot->starts, r)},
+            .first_tick = s->first_tick,
+            .n_ticks = s->n_ticks,
+            .mask = s->mask & metrics,
+            .fresh = s->fresh};
     }
 }
 
@@ -414,8 +414,8 @@ enum err recent_columns_read(const struct recent_columns *hot, metric_mask metri
     if (!metrics) {
         return ERR_OK;
     }
-    runs = arena_array(a, hot->n_runs, sizeof *runs);
-    columns = arena_array(a, COLUMNS, sizeof *columns);
+    runs = arena_array_unset(a, hot->n_runs, sizeof *runs);
+    columns = arena_array_unset(a, COLUMNS, sizeof *columns);
     if (!runs || !columns) {
         return ERR_FULL;
     }
@@ -427,7 +427,7 @@ enum err recent_columns_read(const struct recent_columns *hot, metric_mask metri
         if (!(metrics & METRIC_BIT(c->metric))) {
             continue;
         }
-        values = arena_array(a, c->n_values, sizeof *values);
+        values = arena_array_unset(a, c->n_values, sizeof *values);
         if (!values) {
             return ERR_FULL;
         }
