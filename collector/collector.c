@@ -654,8 +654,11 @@ static enum err door_make(struct collector *c)
 
 static enum err console_make(struct collector *c)
 {
-    const struct console_conf conf = {
-        .serve = c->serve, .feed = c->data.feed.serve, .workers = listen_workers()};
+    const struct console_conf conf = {.serve = c->serve,
+                                      .feed = c->data.feed.serve,
+                                      .workers = listen_workers(),
+                                      .rules = rules_service_status,
+                                      .ctx = c->rules};
     struct rpc_method method;
     enum err e = console_create(&c->console, &conf);
 

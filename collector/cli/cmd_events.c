@@ -34,10 +34,9 @@ static const struct opt_command usage = {
         "  procfleet events --provider MyTool --where 'field.User ~ \"joe*\" and level < 3'\n"
         "\n"
         "Events of providers are those that hosts are set to send (events.providers).\n"
-        "EXPR compares fields of processes and hosts or, with --provider, --event or --kind\n"
-        "provider, kind, host, pid, tid, name, provider, event, task, id, level and field.NAME\n"
-        "by == != < <= > >= ~ (pattern) and in, joined by and, or, not; docs/lab.md has the\n"
-        "language.\n",
+        "EXPR compares fields of processes and hosts and, of providers' events, provider, event,\n"
+        "task, id, level, tid and field.NAME by == != < <= > >= ~ (pattern) and in, joined by\n"
+        "and, or, not; docs/lab.md has the language.\n",
 };
 
 static int events_body(struct cli *c)

@@ -1,19 +1,16 @@
 /* Which providers' events the hosts send: how many of each in a range, and what was refused of
- * them. Counted here, from the events themselves; what never came is in the loss ledger. */
+ * them; of one provider, what its events are. The collector counts them; what never came is in the
+ * loss ledger. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collector/cli/cli_client.h"
 #include "common/base/buf.h"
-#include "common/base/hash.h"
-#include "common/base/map.h"
-#include "common/base/mem.h"
-#include "common/base/vec.h"
+#include "common/text/jsonw.h"
 #include "common/text/value_text.h"
+#include "common/wire/wire_providers.h"
 
-#define PROVIDERS_MAX 65536u /* of all hosts; further ones are not told */
-#define NAME_BYTES    128u   /* of a provider, cut */
+#define FIELDS_TEXT 16384u /* the names of a type's fields */
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
@@ -27,33 +24,31 @@ static const struct opt_command usage = {
     .program = "procfleet",
     .name = "providers",
     .brief = "which providers' events the hosts send, how many, and what was refused",
+    .operands = "[NAME]",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .examples =
         "  procfleet providers --since 1h\n"
         "  procfleet providers --host 'lab-*' --format json\n"
+        "  procfleet providers Microsoft-Windows-DNS-Client --since 1d\n"
         "\n"
+        "With NAME (a name, a GUID or a glob): what its events are, how many came of each from "
+        "all\n"
+        "hosts, and which fields they have: what events --provider NAME --where can ask for.\n"
         "Hosts send what their settings name (events.providers). What they refused, because\n"
         "it came too often or nothing says what it means, is told for each host.\n",
-};
-
-struct provider {
-    char host[MODEL_HOST_NAME_MAX + 1], name[NAME_BYTES];
-    uint8_t guid[16];
-    uint64_t events, bytes, redacted;
-    int64_t last_ns;
 };
 
 struct providers {
     struct cli *c;
     struct table *table;
-    struct provider *list; /* grows */
-    size_t n, cap;
-    struct map by_key;
     int64_t since_ns, until_ns;
+    size_t rows;
     uint64_t left_out; /* events of further providers */
     enum err e;
 };
+
+/* -- of all providers: a row for each of a host -- */
 
 enum { HOST, PROVIDER, GUID, EVENTS, RATE, BYTES, REDACTED, LAST, COLUMNS };
 
@@ -68,60 +63,158 @@ static const struct table_column columns[COLUMNS] = {
     [LAST] = {"last_time", "LAST", TABLE_TIME},
 };
 
-static void copy_name(char *to, size_t size, struct str s)
+static const char *rate_text(char *text, size_t size, const struct wire_answer *a, uint64_t events)
 {
-    s.n = s.n < size ? s.n : size - 1;
-    if (s.n) {
-        memcpy(to, s.p, s.n);
-    }
-    to[s.n] = '\0';
+    double span = (double)(a->until_ns - a->since_ns) / 1e9;
+
+    (void)snprintf(text, size, "%.3g", span > 0 ? (double)events / span : 0.0);
+    return text;
 }
 
-/* The row of a host's provider; NULL: no room. */
-static struct provider *provider_of(struct providers *x, struct str host,
-                                    const struct event_type *t)
+static enum err provider_row(struct table *t, const struct wire_answer *a,
+                             const struct wire_provider_sum *p)
 {
-    uint64_t place, key = hash_bytes(t->guid, sizeof t->guid, hash_bytes(host.p, host.n, 0));
-    struct provider *p;
+    char guid[UUID_TEXT], rate[32];
+    struct table_cell cells[COLUMNS];
 
-    for (; (place = map_get(&x->by_key, key)) != 0; key++) {
-        p = &x->list[place - 1];
-        if (memcmp(p->guid, t->guid, sizeof p->guid) == 0 && str_eq(str_make(p->host), host)) {
-            return p;
-        }
-    }
-    if (map_reserve(&x->by_key) || VEC_ROOM(&x->list, &x->cap, x->n + 1, PROVIDERS_MAX)) {
-        return NULL;
-    }
-    p = &x->list[x->n++];
-    *p = (struct provider){.events = 0};
-    copy_name(p->host, sizeof p->host, host);
-    copy_name(p->name, sizeof p->name, t->provider);
-    memcpy(p->guid, t->guid, sizeof p->guid);
-    map_put(&x->by_key, key, x->n);
-    return p;
+    (void)value_text_guid(guid, p->type->guid);
+    cells[HOST] = table_string(a->hosts[p->host].name);
+    cells[PROVIDER] = table_string(p->type->provider.n ? p->type->provider : str_make(guid));
+    cells[GUID] = table_string(str_make(guid));
+    cells[EVENTS] = table_count(p->events);
+    cells[RATE] = table_string(str_make(rate_text(rate, sizeof rate, a, p->events)));
+    cells[BYTES] = table_count(p->value_bytes);
+    cells[REDACTED] = table_count(p->redacted);
+    cells[LAST] = table_number(true, p->last_ns);
+    return table_row(t, cells);
 }
 
-static void take_events(void *ctx, const struct wire_answer *a)
-{
-    struct providers *x = ctx;
+/* -- of one: a row for each kind of its events -- */
 
+enum {
+    KIND_PROVIDER,
+    KIND_GUID,
+    KIND_ID,
+    KIND_VERSION,
+    KIND_EVENT,
+    KIND_TASK,
+    KIND_LEVEL,
+    KIND_OPCODE,
+    KIND_KEYWORD,
+    KIND_EVENTS,
+    KIND_RATE,
+    KIND_HOSTS,
+    KIND_BYTES,
+    KIND_REDACTED,
+    KIND_CUT,
+    KIND_FIRST,
+    KIND_LAST,
+    KIND_FIELDS,
+    KIND_NAMES,
+    KIND_COLUMNS
+};
+
+static const struct table_column kind_columns[KIND_COLUMNS] = {
+    [KIND_PROVIDER] = {"provider", NULL, TABLE_TEXT},
+    [KIND_GUID] = {"guid", NULL, TABLE_TEXT},
+    [KIND_ID] = {"id", "ID", TABLE_ID},
+    [KIND_VERSION] = {"version", NULL, TABLE_ID},
+    [KIND_EVENT] = {"event", "EVENT", TABLE_TEXT},
+    [KIND_TASK] = {"task", "TASK", TABLE_TEXT},
+    [KIND_LEVEL] = {"level", "LEVEL", TABLE_ID},
+    [KIND_OPCODE] = {"opcode", NULL, TABLE_ID},
+    [KIND_KEYWORD] = {"keyword", NULL, TABLE_HEX},
+    [KIND_EVENTS] = {"events", "EVENTS", TABLE_COUNT},
+    [KIND_RATE] = {"rate", "A SECOND", TABLE_REAL},
+    [KIND_HOSTS] = {"hosts", "HOSTS", TABLE_COUNT},
+    [KIND_BYTES] = {"value_bytes", "BYTES", TABLE_BYTES},
+    [KIND_REDACTED] = {"redacted", "REDACTED", TABLE_COUNT},
+    [KIND_CUT] = {"cut", NULL, TABLE_COUNT},
+    [KIND_FIRST] = {"first_time", NULL, TABLE_TIME},
+    [KIND_LAST] = {"last_time", "LAST", TABLE_TIME},
+    [KIND_FIELDS] = {"fields", NULL, TABLE_JSON},
+    [KIND_NAMES] = {NULL, "FIELDS", TABLE_TEXT},
+};
+
+/* The names of its fields as a JSON array, and as people read them. */
+static void fields_put(struct buf *json, struct buf *names, const struct event_type *t)
+{
+    struct jsonw j;
+
+    jsonw_init_buf(&j, json);
+    j.compact = true;
+    jsonw_array(&j, NULL);
+    for (size_t i = 0; i < t->n_fields; i++) {
+        jsonw_bytes(&j, NULL, t->fields[i]);
+        buf_put_str(names, i ? ", " : "");
+        buf_put(names, t->fields[i].p, t->fields[i].n);
+    }
+    jsonw_end(&j);
+    buf_put_u8(json, 0); /* not counted below */
+}
+
+static enum err kind_row(struct table *t, const struct wire_answer *a,
+                         const struct wire_provider_sum *p)
+{
+    const struct event_type *type = p->type;
+    char guid[UUID_TEXT], rate[32];
+    struct table_cell cells[KIND_COLUMNS];
+    struct buf json, names;
+    enum err e;
+
+    buf_init(&json, FIELDS_TEXT);
+    buf_init(&names, FIELDS_TEXT);
+    fields_put(&json, &names, type);
+    (void)value_text_guid(guid, type->guid);
+    cells[KIND_PROVIDER] = table_string(type->provider);
+    cells[KIND_GUID] = table_string(str_make(guid));
+    cells[KIND_ID] = table_number(true, type->id);
+    cells[KIND_VERSION] = table_number(true, type->version);
+    cells[KIND_EVENT] = table_string(type->name);
+    cells[KIND_TASK] = table_string(type->task);
+    cells[KIND_LEVEL] = table_number(true, type->level);
+    cells[KIND_OPCODE] = table_number(true, type->opcode);
+    cells[KIND_KEYWORD] = table_number(type->keyword != 0, (int64_t)type->keyword);
+    cells[KIND_EVENTS] = table_count(p->events);
+    cells[KIND_RATE] = table_string(str_make(rate_text(rate, sizeof rate, a, p->events)));
+    cells[KIND_HOSTS] = table_count(p->hosts);
+    cells[KIND_BYTES] = table_count(p->value_bytes);
+    cells[KIND_REDACTED] = table_count(p->redacted);
+    cells[KIND_CUT] = table_count(p->cut);
+    cells[KIND_FIRST] = table_number(true, p->first_ns);
+    cells[KIND_LAST] = table_number(true, p->last_ns);
+    cells[KIND_FIELDS] =
+        table_string((struct str){(const char *)json.p, json.bad ? 0 : json.n - 1});
+    cells[KIND_NAMES] = table_string((struct str){(const char *)names.p, names.n});
+    e = table_row(t, cells);
+    buf_fini(&names);
+    buf_fini(&json);
+    return e;
+}
+
+/* -- the answer -- */
+
+static void take_sums(struct providers *x, const struct wire_answer *a,
+                      enum err (*row)(struct table *t, const struct wire_answer *a,
+                                      const struct wire_provider_sum *p))
+{
     x->since_ns = a->since_ns;
     x->until_ns = a->until_ns;
-    for (size_t i = 0; i < a->n_events; i++) {
-        const struct life_event *ev = &a->events[i].event;
-        struct provider *p =
-            ev->type ? provider_of(x, a->hosts[a->events[i].host].name, ev->type) : NULL;
-
-        if (!p) {
-            x->left_out++;
-            continue;
-        }
-        p->events++;
-        p->bytes += ev->values.n;
-        p->redacted += (ev->value_flags & LIFE_VALUES_REDACTED) != 0;
-        p->last_ns = ev->wall_ns > p->last_ns ? ev->wall_ns : p->last_ns;
+    for (size_t i = 0; a->providers && i < a->providers->n && !x->e; i++) {
+        x->e = row(x->table, a, &a->providers->list[i]);
+        x->rows++;
     }
+    x->left_out += a->providers ? a->providers->left_out : 0;
+}
+
+static void take_providers(void *ctx, const struct wire_answer *a)
+{
+    take_sums(ctx, a, provider_row);
+}
+
+static void take_kinds(void *ctx, const struct wire_answer *a)
+{
+    take_sums(ctx, a, kind_row);
 }
 
 /* What a host refused, as a sentence under the table. */
@@ -173,49 +266,25 @@ static void no_note(void *ctx, struct str text)
     (void)text;
 }
 
-static int by_host(const void *a, const void *b)
+static void note_rows(struct providers *x)
 {
-    const struct provider *x = a, *y = b;
-    int d = strcmp(x->host, y->host);
+    char text[96];
 
-    if (!d && x->events != y->events) {
-        d = x->events > y->events ? -1 : 1;
-    }
-    return d ? d : memcmp(x->guid, y->guid, sizeof x->guid);
-}
-
-static void print_rows(struct providers *x)
-{
-    double span = (double)(x->until_ns - x->since_ns) / 1e9;
-
-    if (x->n) {
-        qsort(x->list, x->n, sizeof *x->list, by_host);
-    }
-    for (size_t i = 0; i < x->n && !x->e; i++) {
-        const struct provider *p = &x->list[i];
-        char guid[UUID_TEXT], rate[32];
-        struct table_cell cells[COLUMNS];
-
-        (void)value_text_guid(guid, p->guid);
-        (void)snprintf(rate, sizeof rate, "%.3g", span > 0 ? (double)p->events / span : 0.0);
-        cells[HOST] = table_string(str_make(p->host));
-        cells[PROVIDER] = table_string(str_make(p->name[0] ? p->name : guid));
-        cells[GUID] = table_string(str_make(guid));
-        cells[EVENTS] = table_count(p->events);
-        cells[RATE] = table_string(str_make(rate));
-        cells[BYTES] = table_count(p->bytes);
-        cells[REDACTED] = table_count(p->redacted);
-        cells[LAST] = table_number(true, p->last_ns);
-        x->e = table_row(x->table, cells);
-    }
-    if (x->n == 0) {
+    if (x->rows == 0) {
         table_note(x->table, str_make("no host sent events of providers in this range; hosts send "
                                       "what events.providers of their settings names"));
     }
+    if (x->left_out) {
+        (void)snprintf(text, sizeof text, "%llu events are of further ones, which are not shown",
+                       (unsigned long long)x->left_out);
+        table_note(x->table, str_make(text));
+    }
 }
 
-static int providers_ask(struct providers *x, struct cli_client *l)
+/* Of all providers, or with a name of that one. */
+static int providers_ask(struct providers *x, struct cli_client *l, const char *name)
 {
+    const char *option = opt_value(x->c->args, "provider");
     struct wire_query q, ledger;
     struct errmsg why = {""};
     int code, more;
@@ -225,32 +294,38 @@ static int providers_ask(struct providers *x, struct cli_client *l)
     }
     ledger = q;
     ledger.stages = true;
-    q.kinds = 1u << LIFE_PROVIDER;
-    q.events.provider = str_make(opt_value(x->c->args, "provider"));
-    code = cli_client_ask(l, RPC_QUERY_EVENTS, &q, take_events, take_note, x);
+    q.events.provider = str_make(name ? name : option);
+    q.types = name != NULL;
+    code = cli_client_ask(l, RPC_QUERY_PROVIDERS, &q, name ? take_kinds : take_providers, take_note,
+                          x);
     if (code != CLI_OK && code != CLI_PARTIAL) {
         return code;
     }
-    print_rows(x);
-    more = cli_client_ask(l, RPC_QUERY_COVERAGE, &ledger, take_stages, no_note, x);
-    if (x->left_out) {
-        table_note(x->table, str_make("there are more providers than are told"));
-    }
+    note_rows(x);
+    more = name ? CLI_OK : cli_client_ask(l, RPC_QUERY_COVERAGE, &ledger, take_stages, no_note, x);
     return more == CLI_OK || more == CLI_PARTIAL ? code : more;
 }
 
 static int providers_body(struct cli *c)
 {
     static const char *const yields[] = {"REDACTED", "BYTES", "LAST", NULL};
+    static const char *const kind_yields[] = {"REDACTED", "BYTES", "A SECOND",
+                                              "LAST",     "TASK",  NULL};
     struct providers x = {.c = c};
     struct cli_client *l;
+    char **operands;
+    const char *name = opt_operands(c->args, &operands) ? operands[0] : NULL;
     int code = CLI_FAILED;
 
+    if (name && opt_value(c->args, "provider")) {
+        return cli_fail(c, CLI_USAGE, "--provider: NAME says it already");
+    }
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    x.e = cli_table(c, &x.table, false, columns, COLUMNS, yields);
-    code = x.e ? CLI_FAILED : providers_ask(&x, l);
+    x.e = name ? cli_table(c, &x.table, false, kind_columns, KIND_COLUMNS, kind_yields)
+               : cli_table(c, &x.table, false, columns, COLUMNS, yields);
+    code = x.e ? CLI_FAILED : providers_ask(&x, l, name);
     if (!x.e) {
         cli_table_range(c, x.table, x.since_ns, x.until_ns, false);
         table_answer(x.table, &(struct table_answer){.since_ns = x.since_ns,
@@ -259,8 +334,6 @@ static int providers_body(struct cli *c)
     }
     table_end(x.table);
     cli_client_close(l);
-    map_fini(&x.by_key);
-    mem_free(x.list);
     return x.e ? cli_table_failed(c, x.e) : code;
 }
 

@@ -54,7 +54,8 @@ struct ps_row {
 
 struct ps {
     const struct fields *f;
-    struct wire_answer more; /* its metrics alone */
+    struct wire_query asked; /* its metrics alone, */
+    struct wire_answer more; /* and those that were answered */
     struct ps_row *rows;     /* sorted once all have come */
     size_t n, cap;
     enum err e;
@@ -126,6 +127,7 @@ static int ps_ask_more(struct cli *c, const struct wire_query *q, struct ps *x)
             more.metrics[more.n_metrics++] = m->id;
         }
     }
+    x->asked = more;
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
@@ -146,6 +148,8 @@ static enum err ps_page(void *ctx, struct table *t, const struct wire_answer *a)
     struct table_cell cells[TABLE_COLUMNS];
     enum err e = ERR_OK;
 
+    rows_note_unknown(t, &x->asked, &x->more);
+    x->asked.n_metrics = 0; /* once */
     for (size_t i = 0; i < a->n_rows && !e; i++) {
         const struct ps_row key = ps_key(a, &a->rows[i]), *more = NULL;
         struct wire_row row = {0};

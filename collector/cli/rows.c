@@ -14,6 +14,7 @@
 
 struct table_scan {
     const struct rows_table *of;
+    const struct wire_query *asked;
     struct table *table;
     struct table_answer answer; /* over all pages */
     size_t pages, rows, hosts;
@@ -39,10 +40,32 @@ static void answer_take(struct table_answer *to, const struct wire_answer *a, bo
     }
 }
 
+void rows_note_unknown(struct table *t, const struct wire_query *asked, const struct wire_answer *a)
+{
+    struct buf text;
+    bool any = false;
+
+    buf_init(&text, 4096);
+    for (size_t i = 0; i < asked->n_metrics && a->n_metrics; i++) {
+        if (!memchr(a->metrics, asked->metrics[i], a->n_metrics)) {
+            buf_printf(&text, "%s%s", any ? ", " : "this collector is older and does not know ",
+                       metric_by_id(asked->metrics[i])->name);
+            any = true;
+        }
+    }
+    if (any && !text.bad) {
+        table_note(t, (struct str){(const char *)text.p, text.n});
+    }
+    buf_fini(&text);
+}
+
 static void table_page(void *ctx, const struct wire_answer *a)
 {
     struct table_scan *s = ctx;
 
+    if (s->pages == 0) {
+        rows_note_unknown(s->table, s->asked, a);
+    }
     answer_take(&s->answer, a, s->pages++ == 0);
     s->rows += a->n_rows + a->n_events;
     s->hosts += a->n_hosts;
@@ -83,7 +106,7 @@ static void table_close(struct cli *c, struct table_scan *s, uint32_t limit, boo
 
 int rows_table(struct cli *c, const char *method, struct wire_query *q, const struct rows_table *t)
 {
-    struct table_scan s = {.of = t};
+    struct table_scan s = {.of = t, .asked = q};
     uint32_t limit = q->limit;
     struct cli_client *l;
     int code = CLI_FAILED;

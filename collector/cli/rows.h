@@ -27,6 +27,10 @@ struct rows_table {
 
 int rows_table(struct cli *c, const char *method, struct wire_query *q, const struct rows_table *t);
 
+/* A note of the metrics that were asked for and that the collector does not know; none: no note. */
+void rows_note_unknown(struct table *t, const struct wire_query *asked,
+                       const struct wire_answer *a);
+
 /* What else is made of the rows. */
 struct rows_also {
     void (*row)(void *ctx, const struct wire_answer *a, const struct wire_row *row);

@@ -47,6 +47,7 @@ const struct api_route api_routes[] = {
      RANGE | API_PID | API_START | API_NAME | PAGE | API_KINDS | API_PROVIDER | API_EVENT |
          API_WHERE | API_SHAPE},
     {"coverage", API_QUESTION + QUERY_COVERAGE, RANGE | PAGE | API_STAGES},
+    {"rules", API_RULES, API_HOST | API_NAME | API_FIRING | PAGE | API_SHAPE},
 };
 
 const size_t api_routes_n = sizeof api_routes / sizeof *api_routes;
@@ -346,6 +347,26 @@ static void info(struct api_answer *x, const struct api_env *env)
     finish(x);
 }
 
+/* What each subject of a rule is now, as events of kind rule: those that fire first. */
+static void rules(struct api_answer *x, const struct api_env *env)
+{
+    struct query_answer a = {.more = false};
+    const struct errmsg none = {""};
+    enum err e = ERR_OK;
+
+    x->args.q.limit = x->args.q.limit ? x->args.q.limit : WIRE_ROWS_MAX;
+    if (env->rules) {
+        e = env->rules(env->ctx, env->who, &x->args.q, &a);
+    }
+    if (e) {
+        fail_with(x, e, &none);
+    } else {
+        api_json_answer(&x->body, QUERY_EVENTS, &x->args.q, &a, x->args.rows);
+        finish(x);
+    }
+    query_answer_fini(&a);
+}
+
 void api_run(struct api_answer *x, const struct api_route *route, struct str query,
              const struct api_env *env)
 {
@@ -369,6 +390,9 @@ void api_run(struct api_answer *x, const struct api_route *route, struct str que
         return;
     case API_UPDATES:
         updates(x, env);
+        return;
+    case API_RULES:
+        rules(x, env);
         return;
     default:
         question(x, (enum query_kind)(route->kind - API_QUESTION), env);

@@ -10,7 +10,7 @@
 #define API_ROOT "/api/v1/"
 
 /* What a path is; questions are QUERY_* + API_QUESTION. */
-enum api_kind { API_INFO, API_METRICS, API_OPENAPI, API_UPDATES, API_QUESTION };
+enum api_kind { API_INFO, API_METRICS, API_OPENAPI, API_UPDATES, API_RULES, API_QUESTION };
 
 struct api_route {
     const char *name; /* behind API_ROOT */
@@ -29,6 +29,9 @@ struct api_env {
     const struct net_identity *who;
     const struct deadline *deadline;
     bool updates; /* there is a journal to poll */
+    enum err (*rules)(void *ctx, const struct net_identity *who, const struct wire_query *q,
+                      struct query_answer *out); /* console.h */
+    void *ctx;
 };
 
 /* One answer under way. Caller's storage. */

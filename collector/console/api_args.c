@@ -324,6 +324,15 @@ static enum err read_max(struct api_args *a, const struct api_value *v)
     return value_number32(&a->q.max, v, 1, 1000000);
 }
 
+static enum err read_firing(struct api_args *a, const struct api_value *v)
+{
+    bool firing = false;
+    enum err e = value_flag(&firing, v);
+
+    a->q.rules_ask |= firing ? WIRE_RULES_FIRING : 0;
+    return e;
+}
+
 static enum err read_wait(struct api_args *a, const struct api_value *v)
 {
     return value_span(&a->wait_ns, v, 0, API_ARGS_WAIT_MAX_NS);

@@ -38,6 +38,7 @@
     X(FOLDED, folded)       \
     X(MAX, max)             \
     X(WAIT, wait)           \
+    X(FIRING, firing)       \
     X(SHAPE, shape)
 
 #define API_ARGS_INDEX(constant, name) API_ARG_##constant,

@@ -90,6 +90,24 @@ static enum table_unit metric_unit(uint8_t id)
 
 /* -- the envelope -- */
 
+/* What it is known by; in answers of `hosts` alone. */
+static void put_facts(struct jsonw *j, const struct wire_host *h)
+{
+    if (!h->facts) {
+        return;
+    }
+    put_text_known(j, "class", h->class);
+    jsonw_object(j, "labels");
+    for (size_t i = 0; i < h->facts->n_labels; i++) {
+        const struct label *l = &h->facts->labels[i];
+        char key[INVENTORY_TEXT_MAX + 1];
+
+        (void)snprintf(key, sizeof key, "%.*s", (int)l->key.n, l->key.p ? l->key.p : "");
+        jsonw_bytes(j, key, l->value);
+    }
+    jsonw_end(j);
+}
+
 static void put_host(struct jsonw *j, const struct wire_host *h)
 {
     bool offset = h->has_offset || h->offset_ns != 0;
@@ -129,6 +147,7 @@ static void put_host(struct jsonw *j, const struct wire_host *h)
     jsonw_wide(j, "gaps", h->gaps);
     jsonw_wide(j, "lost_events", h->lost_events);
     jsonw_uint(j, "clones", h->clones);
+    put_facts(j, h);
     jsonw_end(j);
 }
 
@@ -346,7 +365,7 @@ static void put_metric_columns(struct jsonw *j, const struct wire_answer *a)
 
         jsonw_array(j, metric_by_id(a->metrics[m])->name);
         for (size_t i = 0; i < a->n_rows; i++) {
-            struct table_cell c = table_number(a->rows[i].have >> m & 1,
+            struct table_cell c = table_number(wire_row_has(&a->rows[i], m),
                                                a->rows[i].values ? a->rows[i].values[m] : 0);
 
             table_put_json(j, NULL, unit, &c);

@@ -382,7 +382,9 @@ static void worker_serve(struct console_worker *w, struct console_request *r)
     const struct api_env env = {.serve = w->console->conf.serve,
                                 .who = &r->who,
                                 .deadline = &w->deadline,
-                                .updates = w->console->conf.feed != NULL};
+                                .updates = w->console->conf.feed != NULL,
+                                .rules = w->console->conf.rules,
+                                .ctx = w->console->conf.ctx};
 
     if (kept_get(w->console, r)) {
         request_end(r, false);

@@ -22,6 +22,11 @@ struct console_conf {
     struct serve *serve;     /* borrowed until console_destroy */
     struct feed_serve *feed; /* likewise; NULL: nothing keeps events for updates */
     unsigned workers;        /* threads, 1 to 8 */
+    /* What the rules say now, as Query/Rules answers it, called by those threads; the answer is
+     * released also on failure. NULL: there are none. */
+    enum err (*rules)(void *ctx, const struct net_identity *who, const struct wire_query *q,
+                      struct query_answer *out);
+    void *ctx;
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (thread) */

@@ -369,7 +369,7 @@ static enum err host_turn(struct program_sums *s, struct sums_host *h, int64_t w
 
 /* Which of our metrics each of the update's is; PROGRAM_SUMS_METRICS: none. */
 static void columns_of(const struct program_sums *s, const struct wire_answer *a,
-                       uint8_t place[WIRE_METRICS_MAX])
+                       uint8_t place[WIRE_COLUMNS_MAX])
 {
     for (size_t i = 0; i < a->n_metrics; i++) {
         place[i] = PROGRAM_SUMS_METRICS;
@@ -381,7 +381,7 @@ static void columns_of(const struct program_sums *s, const struct wire_answer *a
 
 static void process_take(struct program_sums *s, struct sums_host *h, size_t at, bool whole,
                          const struct wire_row *row, const struct wire_answer *a,
-                         const uint8_t place[WIRE_METRICS_MAX])
+                         const uint8_t place[WIRE_COLUMNS_MAX])
 {
     size_t m = s->conf.n_metrics;
     struct sums_process *p = &h->processes[at];
@@ -394,7 +394,7 @@ static void process_take(struct program_sums *s, struct sums_host *h, size_t at,
         uint8_t k = place[i];
         int64_t grew;
 
-        if (k == PROGRAM_SUMS_METRICS || !(row->have >> i & 1)) {
+        if (k == PROGRAM_SUMS_METRICS || !wire_row_has(row, i)) {
             continue;
         }
         p->have |= UINT64_C(1) << k;
@@ -414,7 +414,7 @@ static void process_take(struct program_sums *s, struct sums_host *h, size_t at,
 }
 
 static enum err row_take(struct program_sums *s, struct sums_host *h, const struct wire_row *row,
-                         const struct wire_answer *a, const uint8_t place[WIRE_METRICS_MAX])
+                         const struct wire_answer *a, const uint8_t place[WIRE_COLUMNS_MAX])
 {
     const struct proc_info *info = &row->info;
     bool found, whole = false;
@@ -451,7 +451,7 @@ enum err program_sums_take(struct program_sums *s, const struct wire_update *u,
                            const struct program_sums_sink *sink)
 {
     const struct wire_answer *a = &u->data;
-    uint8_t place[WIRE_METRICS_MAX];
+    uint8_t place[WIRE_COLUMNS_MAX];
     struct sums_host *h;
     enum err e = ERR_OK;
 

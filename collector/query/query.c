@@ -402,25 +402,39 @@ static bool metric_add(struct query *q, uint8_t id)
     return true;
 }
 
-/* The first decides; those that the filter asks about follow it, then the others. */
+/* Whether rows are ranked or chosen by the first metric. */
+static bool metrics_decide(const struct query *q)
+{
+    return q->kind == QUERY_TOP || q->kind == QUERY_SERIES || q->kind == QUERY_OUTLIERS;
+}
+
+/* The first decides; those that the filter asks about follow it, then the others. What a later
+ * release has and this one does not know is left out: the answer names those that it has. */
 static enum err metrics_check(struct query *q, const uint8_t *def_metrics, uint8_t n_def)
 {
     const uint8_t *ids = q->ask->n_metrics ? q->ask->metrics : def_metrics;
-    uint8_t n = q->ask->n_metrics ? q->ask->n_metrics : n_def;
+    uint8_t n = q->ask->n_metrics ? q->ask->n_metrics : n_def, n_known = 0;
 
     for (uint8_t i = 0; i < n; i++) {
         const struct metric *m = metric_by_id(ids[i]);
 
+        if (!m && (i > 0 || !metrics_decide(q))) {
+            continue;
+        }
         if (!m || !(m->column || m->id == M_CPU_PERCENT)) {
             return errmsg_set(q->why, ERR_INVALID, "metric %u (%s) has no values over time", ids[i],
-                              m ? m->name : "unknown");
+                              m ? m->name : "unknown to this collector");
         }
         if (!metric_add(q, ids[i])) {
             return errmsg_set(q->why, ERR_INVALID, "at most %u metrics", WIRE_METRICS_MAX);
         }
-        for (unsigned k = 0; i == 0 && query_where_metric(q, k); k++) {
+        for (unsigned k = 0; n_known == 0 && query_where_metric(q, k); k++) {
             (void)metric_add(q, query_where_metric(q, k)); /* room: 64 nodes have fewer fields */
         }
+        n_known++;
+    }
+    if (n > 0 && n_known == 0) {
+        return errmsg_set(q->why, ERR_INVALID, "this collector knows none of these metrics");
     }
     return ERR_OK;
 }

@@ -27,7 +27,8 @@
     X(SERIES, series)       \
     X(LIFETIMES, lifetimes) \
     X(PULSE, pulse)         \
-    X(OUTLIERS, outliers)
+    X(OUTLIERS, outliers)   \
+    X(PROVIDERS, providers)
 
 #define QUERY_KIND(kind, name) QUERY_##kind,
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };

@@ -21,7 +21,6 @@
 #include "common/base/buf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/expr/expr_event.h"
 #include "common/model/event_values.h"
 #include "common/text/field.h"
 
@@ -56,7 +55,6 @@ struct events {
     const struct batch *batch;
     struct host_offset most; /* the largest offset of the span's batches */
     uint32_t kinds;
-    struct expr_event *where;        /* NULL: no expression */
     const struct event_type **types; /* of the answer's events */
     size_t n_types;
 };
@@ -284,7 +282,8 @@ static bool event_fits(struct events *x, const struct life_event *ev)
     struct proc_info info = ev->info, known;
 
     if (x->q->where && !life_is_of_host(ev->kind)) {
-        if (store_info(x->q->env->view, s->host, &x->batch->head.boot, info.id, &known)) {
+        if (query_where_process(x->q) &&
+            store_info(x->q->env->view, s->host, &x->batch->head.boot, info.id, &known)) {
             event_complete(&info, &known);
             if (!(info.have & INFO_EXITED)) {
                 info.have |=
@@ -294,13 +293,6 @@ static bool event_fits(struct events *x, const struct life_event *ev)
             }
         }
         row.info = &info;
-    }
-    if (x->where) {
-        enum expr_truth t = expr_event_run(x->where, ev, str_make(s->about->name),
-                                           str_make(field_kind_name(ev->kind)));
-
-        x->q->where_unknown += t == EXPR_UNKNOWN;
-        return t == EXPR_TRUE;
     }
     return query_where_fits(x->q, &row);
 }
@@ -594,28 +586,11 @@ static enum err events_notices(struct events *x)
     return e ? e : x->e;
 }
 
-static enum err events_where(struct events *x)
-{
-    struct query *q = x->q;
-    struct errmsg wrong = {""};
-    enum err e;
-
-    x->where = arena_alloc(&q->out->memory, sizeof *x->where);
-    if (!x->where) {
-        return ERR_NOMEM;
-    }
-    e = expr_event_compile(x->where, q->ask->events.where, &wrong);
-    return e ? errmsg_set(q->why, ERR_INVALID, "--where: %s", wrong.text) : ERR_OK;
-}
-
 enum err query_events(struct query *q)
 {
     struct events x = {.q = q};
     enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
 
-    if (!e && q->ask->events.where.n && !q->where) { /* it speaks of a provider's values */
-        e = events_where(&x);
-    }
     if (e) {
         return e;
     }

@@ -7,18 +7,20 @@
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/expr/expr.h"
-#include "common/expr/expr_host.h"
+#include "common/expr/expr_event.h"
 #include "common/text/field.h"
 
-enum slot { SLOT_KIND = EXPR_HOST_END, SLOT_UP, SLOT_CONNECTED };
+enum slot { SLOT_KIND = EXPR_EVENT_END, SLOT_UP, SLOT_CONNECTED };
 
 struct query_where {
     struct query *q;
     struct expr expr;
     bool metrics; /* rows have values */
+    bool process; /* it asks for more of an event's process than its pid */
     uint8_t n_metrics;
     uint8_t ids[EXPR_NODES_MAX];
     struct expr_host_labels labels;
+    struct expr_event_values values;
 };
 
 /* -- the fields -- */
@@ -47,6 +49,7 @@ static bool field_of_process(struct query_where *w, struct str name, struct expr
     if (m && !memchr(w->ids, m->id, w->n_metrics)) {
         w->ids[w->n_metrics++] = m->id; /* no more than there are nodes */
     }
+    w->process = w->process || !str_eq(name, str_make("pid"));
     w->q->where_is_long =
         w->q->where_is_long || str_eq(name, str_make("command")) || str_eq(name, str_make("image"));
     return true;
@@ -70,8 +73,13 @@ static bool where_field(void *ctx, struct str name, struct expr_field *out)
     if (field_of_process(w, name, out) || field_of_host(w, name, out)) {
         return true;
     }
-    return w->q->kind == QUERY_EVENTS && str_eq(name, str_make("kind")) &&
-           field_is(out, SLOT_KIND, EXPR_TYPE_TEXT, EXPR_PLAIN, field_kind_names);
+    if (w->q->kind != QUERY_EVENTS) {
+        return false;
+    }
+    if (str_eq(name, str_make("kind"))) {
+        return field_is(out, SLOT_KIND, EXPR_TYPE_TEXT, EXPR_PLAIN, field_kind_names);
+    }
+    return expr_event_field(name, &w->values, out);
 }
 
 static const char *where_closest(void *ctx, struct str name)
@@ -99,15 +107,16 @@ enum err query_where_make(struct query *q, bool metrics)
     w->metrics = metrics;
     env.ctx = w;
     e = expr_compile(&w->expr, q->ask->events.where, &env, &column, &wrong);
-    if (e && q->kind == QUERY_EVENTS &&
-        (wire_events_named(&q->ask->events) || q->ask->kinds == 1u << LIFE_PROVIDER)) {
-        return ERR_OK; /* of events of providers: query_events.c has its fields */
-    }
     if (e) {
         return errmsg_set(q->why, ERR_INVALID, "--where, column %zu: %s", column, wrong.text);
     }
     q->where = w;
     return ERR_OK;
+}
+
+bool query_where_process(const struct query *q)
+{
+    return q->where && q->where->process;
 }
 
 uint8_t query_where_metric(const struct query *q, unsigned i)
@@ -121,6 +130,7 @@ struct judged {
     const struct query_where *where;
     struct query *q;
     struct query_where_row row;
+    struct expr_event_look *look; /* at row.event; NULL: of a host there is none */
 };
 
 static void value_of_metric(const struct judged *j, const struct metric *m, struct expr_value *out)
@@ -143,10 +153,15 @@ static void value_of_up(const struct judged *j, struct expr_value *out)
     }
 }
 
-static void value_of_kind(const struct judged *j, struct expr_value *out)
+static void value_of_event(const struct judged *j, uint32_t slot, struct expr_value *out)
 {
-    if (j->row.event) {
-        *out = expr_text(str_make(field_kind_name(j->row.event->kind)));
+    if (!j->look) {
+        return;
+    }
+    if (slot == SLOT_KIND) {
+        *out = expr_text(j->look->kind);
+    } else {
+        expr_event_value(j->look, slot, out);
     }
 }
 
@@ -162,8 +177,8 @@ static void where_value(void *ctx, uint32_t slot, struct expr_value *out)
     } else if (slot < EXPR_PROCESS_METRIC) {
         bare.id = j->row.id ? *j->row.id : bare.id;
         expr_process_value(slot, j->row.info || !j->row.id ? j->row.info : &bare, s->until_ns, out);
-    } else if (slot == SLOT_KIND) {
-        value_of_kind(j, out);
+    } else if (slot == SLOT_KIND || (slot >= EXPR_EVENT && slot < EXPR_EVENT_END)) {
+        value_of_event(j, slot, out);
     } else if (slot == SLOT_CONNECTED) {
         *out = expr_bool(query_host_state_of(j->q, s->about).connected);
     } else if (slot == SLOT_UP) {
@@ -176,20 +191,34 @@ static void where_value(void *ctx, uint32_t slot, struct expr_value *out)
 
 bool query_where_host(struct query *q, const struct query_span *s)
 {
-    struct judged j = {q->where, q, {.span = s}};
+    struct judged j = {q->where, q, {.span = s}, NULL};
 
     return !q->where || expr_run(&q->where->expr, where_value, &j) != EXPR_FALSE;
 }
 
+static enum expr_truth where_event(struct judged *j)
+{
+    const struct life_event *ev = j->row.event;
+    struct expr_event_look look;
+    enum expr_truth t;
+
+    expr_event_look_init(&look, &j->where->values, ev, str_make(j->row.span->about->name),
+                         str_make(field_kind_name(ev->kind)));
+    j->look = &look;
+    t = expr_run(&j->where->expr, where_value, j);
+    expr_event_look_fini(&look);
+    return t;
+}
+
 bool query_where_fits(struct query *q, const struct query_where_row *row)
 {
-    struct judged j = {q->where, q, *row};
+    struct judged j = {q->where, q, *row, NULL};
     enum expr_truth t;
 
     if (!q->where) {
         return true;
     }
-    t = expr_run(&q->where->expr, where_value, &j);
+    t = row->event ? where_event(&j) : expr_run(&q->where->expr, where_value, &j);
     q->where_unknown += t == EXPR_UNKNOWN;
     return t == EXPR_TRUE;
 }

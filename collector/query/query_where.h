@@ -1,9 +1,9 @@
 /* The question's filter (--where): which hosts can have rows that fit, and which rows do.
  *
  * Fields are those of processes (expr_process.h), of hosts (inventory.h, `host`, `cores`, `memory`,
- * `up`, `label.KEY`) and, of events, `kind`. A host is left out as soon as nothing of a process
- * could make the filter true. Rows of which it is not known are left out and counted, and a remark
- * says so. Private to collector/query. */
+ * `up`, `label.KEY`) and, of events, their own (expr_event.h). A host is left out as soon as
+ * nothing of a process could make the filter true. Rows of which it is not known are left out and
+ * counted, and a remark says so. Private to collector/query. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_WHERE_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_WHERE_H
 
@@ -24,6 +24,9 @@ struct query_where_row {
 /* Compiles the filter; with none q->where stays NULL. `metrics`: rows have values. Errors:
  * ERR_INVALID (why names the column), ERR_NOMEM */
 NODISCARD enum err query_where_make(struct query *q, bool metrics);
+
+/* Whether it asks what the store may know of an event's process. */
+bool query_where_process(const struct query *q);
 
 /* The filter's metrics, which the answer must have; the i-th, 0 after the last. */
 uint8_t query_where_metric(const struct query *q, unsigned i);

@@ -31,7 +31,8 @@ struct call {
     struct rules_service *s;
     struct rpc_call *rpc;
     const struct net_identity *peer;
-    struct wire_query *q;
+    const struct wire_query *q;
+    struct wire_query *asked; /* the same, where it came by RPC; owned */
     struct errmsg why;
     struct arena memory;
     size_t n_hosts, cap_hosts, n_events, cap_events, n_types, cap_types, n_notes;
@@ -64,25 +65,49 @@ static enum rpc_code call_code(enum err e)
     }
 }
 
+static void call_init(struct call *c, struct rules_service *s, const struct net_identity *peer)
+{
+    *c = (struct call){.s = s, .peer = peer};
+    arena_init(&c->memory, MEMORY_MAX);
+}
+
 static enum err call_begin(struct call *c, struct rules_service *s, struct rpc_call *rpc)
 {
     size_t n;
     const uint8_t *p = rpc_call_payload(rpc, &n);
 
-    *c = (struct call){.s = s, .rpc = rpc, .peer = rpc_call_peer(rpc)};
-    arena_init(&c->memory, MEMORY_MAX);
-    return wire_query_decode(&c->q, p, n);
+    call_init(c, s, rpc_call_peer(rpc));
+    c->rpc = rpc;
+    if (wire_query_decode(&c->asked, p, n) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    c->q = c->asked;
+    return ERR_OK;
+}
+
+static void call_fini(struct call *c)
+{
+    mem_free(c->hosts);
+    mem_free(c->events);
+    mem_free(c->types);
+    wire_query_free(c->asked);
+    arena_fini(&c->memory);
+}
+
+static struct wire_answer call_answer(const struct call *c)
+{
+    return (struct wire_answer){.n_hosts = c->n_hosts,
+                                .hosts = c->hosts,
+                                .n_events = c->n_events,
+                                .events = c->events,
+                                .n_notes = c->n_notes,
+                                .notes = c->notes};
 }
 
 static void call_end(struct call *c, enum err e)
 {
     struct rpc_answer_opt opt = {.more = c->more, .cursor = &c->next, .cursor_n = sizeof c->next};
-    const struct wire_answer a = {.n_hosts = c->n_hosts,
-                                  .hosts = c->hosts,
-                                  .n_events = c->n_events,
-                                  .events = c->events,
-                                  .n_notes = c->n_notes,
-                                  .notes = c->notes};
+    const struct wire_answer a = call_answer(c);
     struct buf out;
 
     buf_init(&out, REPLY_MAX);
@@ -95,11 +120,7 @@ static void call_end(struct call *c, enum err e)
         rpc_answer(c->rpc, out.p, out.n, &opt);
     }
     buf_fini(&out);
-    mem_free(c->hosts);
-    mem_free(c->events);
-    mem_free(c->types);
-    wire_query_free(c->q);
-    arena_fini(&c->memory);
+    call_fini(c);
 }
 
 static void note(struct call *c, const char *text)
@@ -265,31 +286,59 @@ static void status_rows(void *ctx, struct rules_judge *j, const struct rules_con
     }
 }
 
-static void on_status(void *ctx, struct rpc_call *rpc)
+static enum err status_run(struct call *c)
 {
-    struct rules_service *s = ctx;
-    struct status x = {.e = ERR_OK};
+    struct status x = {.c = c};
     struct errmsg remark = {""};
     char fault[256];
-    struct call c;
-    enum err e = call_begin(&c, s, rpc);
+    enum err e;
 
-    x.c = &c;
-    if (!e && c.q->cursor.n == sizeof x.from) {
-        memcpy(&x.from, c.q->cursor.p, sizeof x.from);
+    if (c->q->cursor.n == sizeof x.from) {
+        memcpy(&x.from, c->q->cursor.p, sizeof x.from);
     }
-    e = e ? e : rules_db_runs(s->conf.db, os_utc_ns(), INT64_MAX, &x.runs);
+    e = rules_db_runs(c->s->conf.db, os_utc_ns(), INT64_MAX, &x.runs);
     if (!e) {
-        (void)rules_live_with(s->live, status_rows, &x, &remark);
-        rules_live_fault(s->live, fault, sizeof fault);
-        note(&c, remark.text);
-        note(&c, fault);
+        (void)rules_live_with(c->s->live, status_rows, &x, &remark);
+        rules_live_fault(c->s->live, fault, sizeof fault);
+        note(c, remark.text);
+        note(c, fault);
         e = x.e == ERR_END ? ERR_OK : x.e;
-        c.more = x.e == ERR_END;
-        c.next = x.from + c.n_events;
+        c->more = x.e == ERR_END;
+        c->next = x.from + c->n_events;
     }
     rules_db_runs_free(&x.runs);
+    return e;
+}
+
+static void on_status(void *ctx, struct rpc_call *rpc)
+{
+    struct call c;
+    enum err e = call_begin(&c, ctx, rpc);
+
+    e = e ? e : status_run(&c);
     call_end(&c, e);
+}
+
+enum err rules_service_status(void *s, const struct net_identity *who, const struct wire_query *q,
+                              struct query_answer *out)
+{
+    struct call c;
+    enum err e;
+
+    call_init(&c, s, who);
+    c.q = q;
+    e = status_run(&c);
+    *out = (struct query_answer){.data = call_answer(&c), .more = c.more, .memory = c.memory};
+    out->data.hosts = arena_dup(&out->memory, c.hosts, c.n_hosts * sizeof *c.hosts);
+    out->data.events = arena_dup(&out->memory, c.events, c.n_events * sizeof *c.events);
+    out->data.notes = arena_dup(&out->memory, c.notes, sizeof c.notes);
+    if (c.more) {
+        memcpy(out->cursor, &c.next, sizeof c.next);
+        out->cursor_n = sizeof c.next;
+    }
+    c.memory = (struct arena){0}; /* it is the answer's */
+    call_fini(&c);
+    return e ? e : out->data.hosts && out->data.events && out->data.notes ? ERR_OK : ERR_NOMEM;
 }
 
 /* -- the back-test -- */

@@ -21,6 +21,11 @@ struct rules_live *rules_service_live(const struct rules_service *s); /* NULL: o
 NODISCARD enum err rules_service_notices(struct lab_db *db, int64_t since_ns, int64_t until_ns,
                                          query_notice_each each, void *to);
 
+/* As the method Rules answers, for console_conf.rules: s is a struct rules_service. The answer is
+ * the caller's, also on failure: query_answer_fini. Errors: ERR_NOMEM, ERR_FULL, ERR_IO */
+NODISCARD enum err rules_service_status(void *s, const struct net_identity *who,
+                                        const struct wire_query *q, struct query_answer *out);
+
 #define RULES_SERVICE_METHODS 2
 void rules_service_methods(struct rules_service *s,
                            struct rpc_method methods[RULES_SERVICE_METHODS]);

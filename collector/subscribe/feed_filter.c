@@ -95,9 +95,9 @@ static bool event_wanted(const struct wire_filter *f, const struct expr_event *w
 
 /* Which of an update's metrics are wanted: the index that each has among them. */
 struct columns {
-    uint64_t mask; /* of the update's */
+    uint64_t mask, mask_high; /* of the update's */
     uint8_t n;
-    uint8_t from[WIRE_METRICS_MAX]; /* by wanted index */
+    uint8_t from[WIRE_COLUMNS_MAX]; /* by wanted index */
 };
 
 static void columns_choose(struct columns *c, const struct wire_answer *in,
@@ -106,7 +106,8 @@ static void columns_choose(struct columns *c, const struct wire_answer *in,
     *c = (struct columns){0};
     for (uint8_t i = 0; i < in->n_metrics; i++) {
         if (f->n_metrics == 0 || memchr(f->metrics, in->metrics[i], f->n_metrics)) {
-            c->mask |= UINT64_C(1) << i;
+            c->mask |= i < 64 ? UINT64_C(1) << i : 0;
+            c->mask_high |= i < 64 ? 0 : UINT64_C(1) << (i - 64);
             c->from[c->n++] = i;
         }
     }
@@ -116,7 +117,7 @@ static bool row_wanted(const struct wire_filter *f, const struct columns *c,
                        const struct wire_row *row)
 {
     return row->host == 0 && !wire_events_named(&f->providers) &&
-           (f->n_metrics == 0 || (row->have & c->mask)) &&
+           (f->n_metrics == 0 || (row->have & c->mask) || (row->have_high & c->mask_high)) &&
            (f->program.n == 0 || glob_match(f->program, row->info.name));
 }
 
@@ -219,13 +220,14 @@ static bool keep_values(struct life_event *ev, struct arena *memory, const struc
 static bool keep_row(struct wire_row *row, const struct columns *c, struct arena *memory)
 {
     int64_t *values = arena_array(memory, c->n, sizeof *values);
-    uint64_t have = 0;
+    metric_mask have = 0;
 
     for (size_t i = 0; values && i < c->n; i++) {
-        have |= (row->have >> c->from[i] & 1) << i;
+        have |= wire_row_has(row, c->from[i]) ? METRIC_BIT(i) : 0;
         values[i] = row->values[c->from[i]];
     }
-    row->have = have;
+    row->have = metric_mask_low(have);
+    row->have_high = metric_mask_high(have);
     row->values = values;
     return values && keep_info(&row->info, memory);
 }

@@ -20,7 +20,7 @@ struct pending {
     size_t n, bytes;
     bool parted; /* its beginning is a message already */
     uint8_t n_metrics;
-    uint8_t metrics[WIRE_METRICS_MAX];
+    uint8_t metrics[WIRE_COLUMNS_MAX];
     union {
         struct wire_event *events;
         struct wire_row *rows;
@@ -233,7 +233,7 @@ static bool run_is_last(const struct batch *b, const struct batch_run *run)
 
 /* The last tick's values of all runs that reach it, row by row, and which of them there are. Column
  * by column, as they stand in memory: each is read once, from its begin to its end. */
-static void rows_last_values(const struct batch *b, int64_t *values, uint64_t *have)
+static void rows_last_values(const struct batch *b, int64_t *values, metric_mask *have)
 {
     memset(have, 0, b->n_runs * sizeof *have);
     for (size_t i = 0; i < b->n_columns; i++) {
@@ -249,7 +249,7 @@ static void rows_last_values(const struct batch *b, int64_t *values, uint64_t *h
             at += run->n_ticks;
             if (run_is_last(b, run)) {
                 values[r * b->n_columns + i] = at[-1];
-                have[r] |= UINT64_C(1) << i;
+                have[r] |= METRIC_BIT(i);
             }
         }
     }
@@ -293,16 +293,18 @@ static enum err rows_add(struct update_builder *m, const struct feed_note *note,
 {
     struct pending *p = &m->samples;
     int64_t *values = arena_array(&m->memory, b->n_runs * b->n_columns + 1, sizeof *values);
-    uint64_t *have = arena_array(&m->memory, b->n_runs + 1, sizeof *have);
+    metric_mask *have = arena_array(&m->memory, b->n_runs + 1, sizeof *have);
 
     if (!values || !have) {
         return ERR_NOMEM;
     }
-    m->held_bytes += b->n_runs * (b->n_columns + 1) * sizeof *values;
+    m->held_bytes += b->n_runs * (b->n_columns + 2) * sizeof *values;
     rows_last_values(b, values, have);
     for (size_t r = 0; r < b->n_runs; r++, values += b->n_columns) {
-        struct wire_row row = {
-            .when_ns = b->wall_ns[b->n_ticks - 1], .have = have[r], .values = values};
+        struct wire_row row = {.when_ns = b->wall_ns[b->n_ticks - 1],
+                               .have = metric_mask_low(have[r]),
+                               .have_high = metric_mask_high(have[r]),
+                               .values = values};
         size_t n;
 
         if (!run_is_last(b, &b->runs[r])) {
@@ -359,14 +361,12 @@ static enum err batch_add_topics(struct update_builder *m, const struct feed_not
 {
     bool events = note->topics[FEED_EVENT] && b->n_events > 0;
     bool samples = note->topics[FEED_SAMPLE] && b->n_ticks > 0 && b->n_runs > 0;
-    struct batch shown = *b; /* with the columns that an answer has room for: the first */
 
     if (events) {
         events_add(m, note, b);
     }
     if (samples) {
-        shown.n_columns = b->n_columns < WIRE_METRICS_MAX ? b->n_columns : WIRE_METRICS_MAX;
-        return samples_add(m, note, &shown);
+        return samples_add(m, note, b);
     }
     return events ? ERR_OK : ERR_END;
 }

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "common/base/buf.h"
 #include "common/model/event_values.h"
 #include "common/text/value_text.h"
 
@@ -17,13 +16,13 @@ enum slot {
     SLOT_LEVEL,
     SLOT_PID,
     SLOT_TID,
-    SLOT_FIELDS, /* and those behind it */
+    SLOT_VALUES, /* and those behind it */
 };
 
 static const struct {
     const char *name;
     enum expr_type type;
-} plain[SLOT_FIELDS] = {
+} plain[SLOT_VALUES] = {
     [SLOT_KIND] = {"kind", EXPR_TYPE_TEXT},   [SLOT_PROVIDER] = {"provider", EXPR_TYPE_TEXT},
     [SLOT_EVENT] = {"event", EXPR_TYPE_TEXT}, [SLOT_TASK] = {"task", EXPR_TYPE_TEXT},
     [SLOT_NAME] = {"name", EXPR_TYPE_TEXT},   [SLOT_HOST] = {"host", EXPR_TYPE_TEXT},
@@ -32,69 +31,59 @@ static const struct {
 };
 
 /* The same name is one field. */
-static bool field_of_values(struct expr_event *x, struct str name, struct expr_field *out)
+static bool values_field(struct expr_event_values *x, struct str name, struct expr_field *out)
 {
     size_t i = 0;
 
-    while (i < x->n_fields &&
-           !str_eq(name, (struct str){x->text + x->fields[i].at, x->fields[i].n})) {
+    while (i < x->n && !str_eq(name, x->names[i])) {
         i++;
     }
-    if (i == EXPR_EVENT_FIELDS) {
+    if (i == EXPR_EVENT_VALUES) {
         return false;
     }
-    if (i == x->n_fields) { /* names lie in the text: it is what is compiled */
-        x->fields[i].at = (uint16_t)(name.p - x->text);
-        x->fields[i].n = (uint16_t)name.n;
-        x->n_fields++;
+    if (i == x->n) {
+        x->names[x->n++] = name;
     }
-    *out = (struct expr_field){.slot = (uint32_t)(SLOT_FIELDS + i), .type = EXPR_TYPE_ANY};
+    *out = (struct expr_field){.slot = (uint32_t)(EXPR_EVENT + SLOT_VALUES + i),
+                               .type = EXPR_TYPE_ANY};
     return true;
 }
 
-static bool event_field(void *ctx, struct str name, struct expr_field *out)
+bool expr_event_field(struct str name, struct expr_event_values *values, struct expr_field *out)
 {
     static const char prefix[] = "field.";
     const size_t n = sizeof prefix - 1;
 
-    for (uint32_t i = 0; i < SLOT_FIELDS; i++) {
+    for (uint32_t i = 0; i < SLOT_VALUES; i++) {
         if (str_eq(name, str_make(plain[i].name))) {
-            *out = (struct expr_field){.slot = i, .type = plain[i].type};
+            *out = (struct expr_field){.slot = EXPR_EVENT + i, .type = plain[i].type};
             return true;
         }
     }
     return name.n > n && memcmp(name.p, prefix, n) == 0 &&
-           field_of_values(ctx, (struct str){name.p + n, name.n - n}, out);
+           values_field(values, (struct str){name.p + n, name.n - n}, out);
+}
+
+static bool event_field(void *ctx, struct str name, struct expr_field *out)
+{
+    return expr_event_field(name, ctx, out);
 }
 
 enum err expr_event_compile(struct expr_event *out, struct str text, struct errmsg *why)
 {
-    const struct expr_env env = {.ctx = out, .field = event_field};
+    const struct expr_env env = {.ctx = &out->values, .field = event_field};
     struct errmsg wrong = {""};
     size_t column = 0;
     enum err e;
 
-    out->n_fields = 0;
-    if (text.n > sizeof out->text) {
-        return errmsg_set(why, ERR_RANGE, "an expression has at most %d bytes", EXPR_TEXT_MAX);
-    }
-    if (text.n) {
-        memcpy(out->text, text.p, text.n);
-    }
-    e = expr_compile(&out->expr, (struct str){out->text, text.n}, &env, &column, &wrong);
+    out->values.n = 0;
+    e = expr_compile(&out->expr, text, &env, &column, &wrong);
     return e ? errmsg_set(why, e, "column %zu: %s", column, wrong.text) : ERR_OK;
 }
 
 /* -- values -- */
 
 #define TEXT_ROOM 2048 /* of a value that is no text yet: 1,024 bytes in hex */
-
-struct asked {
-    const struct expr_event *x;
-    const struct life_event *ev;
-    struct str host, kind;
-    struct buf rooms[EXPR_EVENT_FIELDS]; /* a value may be asked for while another is in use */
-};
 
 static struct expr_value value_of(const struct value *v, struct buf *room)
 {
@@ -127,15 +116,14 @@ static struct expr_value value_of(const struct value *v, struct buf *room)
     return expr_text((struct str){(const char *)room->p, room->n});
 }
 
-static void value_of_field(struct asked *a, uint32_t i, struct expr_value *out)
+static void value_of_name(struct expr_event_look *l, uint32_t i, struct expr_value *out)
 {
-    const struct str name = {a->x->text + a->x->fields[i].at, a->x->fields[i].n};
-    const struct life_event *ev = a->ev;
+    const struct life_event *ev = l->event;
     struct value v;
 
-    if (ev->type && event_values_find(&v, ev->type, ev->values, name)) {
-        buf_reset(&a->rooms[i]);
-        *out = value_of(&v, &a->rooms[i]);
+    if (ev->type && event_values_find(&v, ev->type, ev->values, l->values->names[i])) {
+        buf_reset(&l->rooms[i]);
+        *out = value_of(&v, &l->rooms[i]);
     }
 }
 
@@ -148,17 +136,17 @@ static void value_of_type(const struct event_type *t, uint32_t slot, struct expr
                                  : expr_number(t->level);
 }
 
-static void event_value(void *ctx, uint32_t slot, struct expr_value *out)
+void expr_event_value(struct expr_event_look *l, uint32_t slot, struct expr_value *out)
 {
-    struct asked *a = ctx;
-    const struct life_event *ev = a->ev;
+    const struct life_event *ev = l->event;
 
+    slot -= EXPR_EVENT;
     switch (slot) {
     case SLOT_KIND:
-        *out = expr_text(a->kind);
+        *out = expr_text(l->kind);
         return;
     case SLOT_HOST:
-        *out = expr_text(a->host);
+        *out = expr_text(l->host);
         return;
     case SLOT_NAME:
         *out = ev->info.name.n ? expr_text(ev->info.name) : *out;
@@ -179,22 +167,42 @@ static void event_value(void *ctx, uint32_t slot, struct expr_value *out)
         }
         return;
     default:
-        value_of_field(a, slot - SLOT_FIELDS, out);
+        value_of_name(l, slot - SLOT_VALUES, out);
     }
+}
+
+void expr_event_look_init(struct expr_event_look *l, const struct expr_event_values *values,
+                          const struct life_event *ev, struct str host, struct str kind)
+{
+    l->values = values;
+    l->event = ev;
+    l->host = host;
+    l->kind = kind;
+    for (size_t i = 0; i < values->n; i++) {
+        buf_init(&l->rooms[i], TEXT_ROOM);
+    }
+}
+
+void expr_event_look_fini(struct expr_event_look *l)
+{
+    for (size_t i = 0; i < l->values->n; i++) {
+        buf_fini(&l->rooms[i]);
+    }
+}
+
+static void event_value(void *ctx, uint32_t slot, struct expr_value *out)
+{
+    expr_event_value(ctx, slot, out);
 }
 
 enum expr_truth expr_event_run(const struct expr_event *x, const struct life_event *ev,
                                struct str host, struct str kind)
 {
-    struct asked a = {.x = x, .ev = ev, .host = host, .kind = kind};
+    struct expr_event_look l;
     enum expr_truth t;
 
-    for (size_t i = 0; i < x->n_fields; i++) {
-        buf_init(&a.rooms[i], TEXT_ROOM);
-    }
-    t = expr_run(&x->expr, event_value, &a);
-    for (size_t i = 0; i < x->n_fields; i++) {
-        buf_fini(&a.rooms[i]);
-    }
+    expr_event_look_init(&l, &x->values, ev, host, kind);
+    t = expr_run(&x->expr, event_value, &l);
+    expr_event_look_fini(&l);
     return t;
 }

@@ -175,7 +175,7 @@ static struct table_cell metric_cell(const struct wire_answer *a, const struct w
 {
     for (size_t i = 0; i < a->n_metrics; i++) {
         if (a->metrics[i] == id) {
-            return table_number(row->have >> i & 1, row->values[i]);
+            return table_number(wire_row_has(row, i), row->values[i]);
         }
     }
     return table_number(false, 0);

@@ -8,7 +8,7 @@
 #define CHUNK_MAX     65536u
 #define LARGE_BYTES   16384u /* from here a chunk of its own, given back when freed */
 #define ALIGN         16u
-#define BUDGET_FACTOR 16u
+#define BUDGET_FACTOR 20u
 #define BUDGET_BASE   4096u
 #define BUDGET_MAX    (8u << 20)
 

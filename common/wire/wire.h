@@ -26,7 +26,7 @@ void wire_arena_fini(struct wire_arena *a);
 void *wire_arena_alloc(struct wire_arena *a, size_t n); /* uninitialised; NULL on failure */
 void *wire_arena_array(struct wire_arena *a, size_t n, size_t size); /* zeroed */
 
-/* Unpacks with at most 16 × n + 4 KiB and 8 MiB of memory; *out lives in the arena, whose limit is
+/* Unpacks with at most 20 × n + 4 KiB and 8 MiB of memory; *out lives in the arena, whose limit is
  * that budget afterwards. Errors: ERR_CORRUPT, ERR_FULL (the budget), ERR_NOMEM */
 NODISCARD enum err wire_unpack(void *out, struct wire_arena *a,
                                const ProtobufCMessageDescriptor *type, const void *p, size_t n);

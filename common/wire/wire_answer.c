@@ -7,6 +7,8 @@
 #include "common/wire/wire_lifetimes.h"
 #include "common/wire/wire_outliers.h"
 #include "common/wire/wire_overview.h"
+#include "common/wire/wire_providers.h"
+#include "common/wire/wire_rows.h"
 #include "common/wire/wire_series.h"
 #include "proto/query.pb-c.h"
 
@@ -451,67 +453,6 @@ static enum err put_hosts(Procfleet__V1__Answer *m, const struct wire_answer *in
     return e;
 }
 
-bool wire_answer_same_info(const struct proc_info *x, const struct proc_info *y)
-{
-    return proc_id_eq(x->id, y->id) && x->have == y->have && x->origin == y->origin &&
-           x->cpu_origin == y->cpu_origin && x->parent_pid == y->parent_pid &&
-           x->parent_start == y->parent_start && x->session_id == y->session_id &&
-           x->exit_code == y->exit_code && x->create_ns == y->create_ns &&
-           x->exit_ns == y->exit_ns && str_eq(x->name, y->name) && str_eq(x->image, y->image) &&
-           str_eq(x->command_line, y->command_line) && str_eq(x->user, y->user);
-}
-
-static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t n_metrics,
-                        struct wire_arena *a)
-{
-    uint64_t known = n_metrics < 64 ? (UINT64_C(1) << n_metrics) - 1 : UINT64_MAX;
-
-    procfleet__v1__row__init(m);
-    WIRE_PUT(m, host, r->host);
-    WIRE_PUT(m, have, r->have & known);
-    WIRE_PUT(m, instances, r->instances);
-    WIRE_PUT(m, hosts, r->hosts);
-    WIRE_PUT(m, depth, r->depth);
-    m->values = wire_arena_alloc(a, n_metrics * sizeof *m->values);
-    if (!m->values) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < n_metrics; i++) {
-        if (r->have >> i & 1) {
-            m->values[m->n_values++] = r->values[i];
-        }
-    }
-    return ERR_OK;
-}
-
-/* Rows, and the table of the instances they are about: a row about the same instance as the one
- * before it shares its entry. */
-static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                         struct wire_arena *a)
-{
-    Procfleet__V1__Row *rows = wire_list(&m->rows, in->n_rows, sizeof *rows, a);
-    Procfleet__V1__ProcInfo *infos = wire_list(&m->infos, in->n_rows, sizeof *infos, a);
-    enum err e = rows && infos ? ERR_OK : a->bad;
-    int64_t before = 0;
-
-    for (size_t i = 0; !e && i < in->n_rows; i++) {
-        const struct wire_row *r = &in->rows[i];
-
-        if (r->host >= in->n_hosts) {
-            return ERR_INVALID;
-        }
-        e = put_row(&rows[i], r, in->n_metrics, a);
-        if (!e && (i == 0 || !wire_answer_same_info(&r->info, &r[-1].info))) {
-            e = wire_info_put(&infos[m->n_infos++], &r->info, a);
-        }
-        WIRE_PUT(&rows[i], info, (uint32_t)m->n_infos - 1);
-        WIRE_PUT(&rows[i], when_ns, (int64_t)((uint64_t)r->when_ns - (uint64_t)before));
-        before = r->when_ns;
-    }
-    m->n_rows = in->n_rows;
-    return e;
-}
-
 static enum err put_trends(Procfleet__V1__Answer *m, const struct wire_answer *in,
                            struct wire_arena *a)
 {
@@ -593,7 +534,9 @@ static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *
     for (size_t i = 0; i < in->n_metrics; i++) {
         m->metrics[i] = in->metrics[i];
     }
-    m->n_metrics = in->n_metrics;
+    m->n_metrics = in->n_metrics < 64 ? in->n_metrics : 64;
+    m->metrics_high = m->metrics + m->n_metrics;
+    m->n_metrics_high = in->n_metrics - m->n_metrics;
     return ERR_OK;
 }
 
@@ -621,7 +564,7 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     enum err e;
 
     if (in->n_hosts > WIRE_ROWS_MAX || in->n_rows > WIRE_ROWS_MAX || in->n_events > WIRE_ROWS_MAX ||
-        in->n_notes > NOTES_MAX || in->n_metrics > WIRE_METRICS_MAX ||
+        in->n_notes > NOTES_MAX || in->n_metrics > WIRE_COLUMNS_MAX ||
         in->n_coverage > WIRE_ROWS_MAX || in->n_used > WIRE_USED_MAX) {
         return ERR_INVALID;
     }
@@ -637,7 +580,7 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
         e = put_metrics(m, in, a);
     }
     if (!e) {
-        e = put_rows(m, in, a);
+        e = wire_rows_put(m, in, a);
     }
     if (!e) {
         e = put_events(m, in, a);
@@ -665,6 +608,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     }
     if (!e) {
         e = wire_outliers_put(m, in, a);
+    }
+    if (!e) {
+        e = wire_providers_put(m, in, a);
     }
     return e;
 }
@@ -749,55 +695,22 @@ static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *
     return e;
 }
 
-static enum err get_row(struct wire_row *r, const Procfleet__V1__Row *m, size_t n_metrics,
-                        struct wire_arena *a)
+/* The high ones stand behind 64 others: a writer that has more begins with those. */
+static enum err get_metrics(struct wire_answer *out, const Procfleet__V1__Answer *m)
 {
-    int64_t *values = wire_arena_array(a, n_metrics, sizeof *values);
-    size_t at = 0;
+    uint8_t n = 0;
+    enum err e =
+        wire_get_bytes(out->metrics, &out->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 
-    if (!values) {
-        return a->bad;
+    if (e || !m->n_metrics_high) {
+        return e;
     }
-    for (size_t i = 0; i < 64; i++) {
-        if (!(m->have >> i & 1)) {
-            continue;
-        }
-        if (i >= n_metrics || at == m->n_values) {
-            return ERR_CORRUPT;
-        }
-        values[i] = m->values[at++];
+    if (out->n_metrics < WIRE_METRICS_MAX) {
+        return ERR_CORRUPT;
     }
-    r->have = m->have;
-    r->values = values;
-    return at == m->n_values ? ERR_OK : ERR_CORRUPT;
-}
-
-static enum err get_rows(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                         struct wire_arena *a)
-{
-    struct wire_row *items = wire_arena_array(a, m->n_rows, sizeof *items);
-    enum err e = items ? ERR_OK : a->bad;
-    uint64_t when = 0;
-
-    for (size_t i = 0; !e && i < m->n_rows; i++) {
-        const Procfleet__V1__Row *r = m->rows[i];
-
-        if (r->host >= m->n_hosts || r->info >= m->n_infos) {
-            return ERR_CORRUPT;
-        }
-        when += (uint64_t)r->when_ns;
-        items[i].host = r->host;
-        items[i].when_ns = (int64_t)when;
-        items[i].instances = r->instances;
-        items[i].hosts = r->hosts;
-        items[i].depth = r->depth;
-        e = wire_info_get(&items[i].info, m->infos[r->info]);
-        if (!e) {
-            e = get_row(&items[i], r, out->n_metrics, a);
-        }
-    }
-    out->rows = items;
-    out->n_rows = m->n_rows;
+    e = wire_get_bytes(out->metrics + out->n_metrics, &n, WIRE_COLUMNS_MAX - WIRE_METRICS_MAX,
+                       m->metrics_high, m->n_metrics_high);
+    out->n_metrics = (uint8_t)(out->n_metrics + n);
     return e;
 }
 
@@ -907,12 +820,12 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     for (size_t i = 0; i < m->n_used; i++) {
         out->used[i] = m->used[i];
     }
-    e = wire_get_bytes(out->metrics, &out->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
+    e = get_metrics(out, m);
     if (!e) {
         e = get_hosts(out, m, a);
     }
     if (!e) {
-        e = get_rows(out, m, a);
+        e = wire_rows_get(out, m, a);
     }
     if (!e) {
         e = get_events(out, m, a);
@@ -938,6 +851,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     if (!e) {
         e = wire_outliers_get(out, m, a);
     }
+    if (!e) {
+        e = wire_providers_get(out, m, a);
+    }
     return e;
 }
 
@@ -954,6 +870,9 @@ enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)
     e = wire_unpack(&m, &o->arena, &procfleet__v1__answer__descriptor, p, n);
     if (!e) {
         e = wire_answer_get(&o->a, m, &o->arena);
+    }
+    if (!e && o->a.n_metrics > WIRE_METRICS_MAX) {
+        e = ERR_CORRUPT; /* only updates have more */
     }
     if (e) {
         wire_answer_free(&o->a);

@@ -16,7 +16,4 @@ NODISCARD enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_a
 NODISCARD enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
                                    struct wire_arena *a);
 
-/* Whether a row shares its entry in the table of instances with the row before. */
-bool wire_answer_same_info(const struct proc_info *x, const struct proc_info *y);
-
 #endif

@@ -9,7 +9,8 @@
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
 #define WIRE_IDS_MAX     128u  /* hosts that a question names by their ids */
-#define WIRE_METRICS_MAX 64u   /* metrics one query asks for */
+#define WIRE_METRICS_MAX 64u   /* metrics one query asks for, and an answer has; */
+#define WIRE_COLUMNS_MAX 128u  /* an update has all that there are */
 #define WIRE_HOSTS_MAX   64u   /* names of hosts one query asks for */
 #define WIRE_CLASS_MAX   16u   /* names of a class */
 
@@ -70,6 +71,7 @@ struct wire_query {
     bool ancestors; /* Tree: those above, too; Events: with the chain of parents */
     size_t n_class; /* 0: as the collector has it */
     struct str class_keys[WIRE_CLASS_MAX];
+    bool types;         /* Providers: by what their events are, over all hosts */
     struct str rules;   /* RulesTest: a file; empty: those in use */
     uint32_t rules_ask; /* WIRE_RULES_* */
 };

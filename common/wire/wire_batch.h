@@ -1,6 +1,6 @@
 /* Telemetry: our structs to and from protobuf bytes. Everything decoded is hostile
  * until it left these functions: sizes are checked before and after unpacking, memory is bounded by
- * a budget (8 MiB; other messages than batches also 16 × their bytes), text is valid UTF-8 without
+ * a budget (8 MiB; other messages than batches also 20 × their bytes), text is valid UTF-8 without
  * NUL, counts are limited. Threads: any; no shared state. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_BATCH_H
 #define PROCFLEET_COMMON_WIRE_WIRE_BATCH_H

@@ -171,6 +171,7 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     WIRE_PUT(&m, max, q->max);
     WIRE_PUT(&m, forgotten, q->forgotten);
     WIRE_PUT(&m, ancestors, q->ancestors);
+    WIRE_PUT(&m, types, q->types);
     e = query_texts(&m, q, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -230,6 +231,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     q->max = m->max;
     q->forgotten = m->forgotten != 0;
     q->ancestors = m->ancestors != 0;
+    q->types = m->types != 0;
     return wire_get_bytes(q->metrics, &q->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 }
 

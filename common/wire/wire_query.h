@@ -23,6 +23,7 @@
 #define RPC_QUERY_LIFETIMES   "procfleet.v1.Query/Lifetimes"
 #define RPC_QUERY_PULSE       "procfleet.v1.Query/Pulse"
 #define RPC_QUERY_OUTLIERS    "procfleet.v1.Query/Outliers"
+#define RPC_QUERY_PROVIDERS   "procfleet.v1.Query/Providers"
 #define WIRE_USED_MAX         16u
 
 struct wire_host {
@@ -53,12 +54,18 @@ struct wire_row {  /* a process with values of the reply's `metrics` */
     uint32_t host; /* index into hosts */
     struct proc_info info;
     int64_t when_ns;       /* History: the sample; else the newest sample used */
-    uint64_t have;         /* bit i: values[i] is present */
+    uint64_t have;         /* bit i: values[i] is present; */
+    uint64_t have_high;    /* values[64 + i], likewise */
     const int64_t *values; /* n_metrics values */
     uint32_t instances;    /* processes that it stands for; 0 = one */
     uint32_t hosts;        /* of a group: how many it is of; `host` is that of the largest part */
     uint32_t depth;        /* Tree: generations below the first */
 };
+
+static inline bool wire_row_has(const struct wire_row *r, size_t i)
+{
+    return (i < 64 ? r->have >> i : i < 128 ? r->have_high >> (i - 64) : 0) & 1;
+}
 
 struct wire_event {
     uint32_t host;
@@ -72,6 +79,7 @@ struct wire_lifetimes; /* wire_lifetimes.h */
 struct wire_series;    /* wire_series.h, */
 struct wire_trend;     /* likewise */
 struct wire_outliers;  /* wire_outliers.h */
+struct wire_providers; /* wire_providers.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
  * Events (hosts, events), Coverage (hosts, coverage), Overview, Series and Pulse (as Top, and
@@ -80,7 +88,7 @@ struct wire_answer {
     size_t n_hosts;
     const struct wire_host *hosts;
     uint8_t n_metrics;
-    uint8_t metrics[WIRE_METRICS_MAX];
+    uint8_t metrics[WIRE_COLUMNS_MAX];
     size_t n_rows;
     const struct wire_row *rows;
     size_t n_events;
@@ -99,6 +107,7 @@ struct wire_answer {
     const struct wire_lifetimes *lifetimes; /* likewise */
     const struct wire_trend *trends;        /* Top by growth: one for each row; else NULL */
     const struct wire_outliers *outliers;   /* NULL in all others */
+    const struct wire_providers *providers; /* likewise */
 };
 
 struct wire_server_info {

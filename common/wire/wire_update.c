@@ -2,8 +2,9 @@
  * took a third. Rows, their instances and events are written here, in the order and with the field
  * numbers of query.proto and telemetry.proto; all else is protobuf-c's. The bytes are those of
  * wire_update_pack (test_wire_update compares the two) unless the answer has fields behind its
- * events, which the feed's have not: those come first here. wire_update_pack is also for updates
- * whose text has to be repaired, and with events of providers, whose types are such a field. */
+ * events, of the feed's metrics_high alone: those come first here. wire_update_pack is also for
+ * updates whose text has to be repaired, and with events of providers, whose types are such a
+ * field. */
 #include "common/wire/wire_update.h"
 
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "common/base/varint.h"
 #include "common/wire/wire_answer.h"
 #include "common/wire/wire_info.h"
+#include "common/wire/wire_rows.h"
 
 #define UPDATE_BYTES (8u << 20) /* to unpack one: many small events take far more than they have */
 
@@ -194,7 +196,7 @@ static uint8_t *put_info(uint8_t *p, unsigned field, const struct proc_info *i)
 
 static bool shares_info(const struct wire_answer *a, size_t row)
 {
-    return row > 0 && wire_answer_same_info(&a->rows[row].info, &a->rows[row - 1].info);
+    return row > 0 && wire_rows_same_info(&a->rows[row].info, &a->rows[row - 1].info);
 }
 
 static void put_infos(struct buf *out, const struct wire_answer *a)
@@ -211,9 +213,9 @@ static void put_infos(struct buf *out, const struct wire_answer *a)
 
 /* -- rows -- */
 
-static uint8_t *put_values(uint8_t *p, const int64_t *values, uint64_t have)
+static uint8_t *put_values(uint8_t *p, unsigned field, const int64_t *values, uint64_t have)
 {
-    uint8_t *content = part_begin(p, 5);
+    uint8_t *content = part_begin(p, field);
 
     if (!have) {
         return p;
@@ -227,24 +229,32 @@ static uint8_t *put_values(uint8_t *p, const int64_t *values, uint64_t have)
 }
 
 static uint8_t *put_row(uint8_t *p, const struct wire_row *r, uint32_t info, int64_t before_ns,
-                        uint64_t known)
+                        const uint64_t known[2])
 {
     uint8_t *content = part_begin(p, 4);
+    uint64_t have = r->have & known[0], high = r->have_high & known[1];
 
     p = put_nonzero(content, 1, r->host);
     p = put_nonzero(p, 2, info);
     p = put_nonzero(p, 3, varint_zigzag((uint64_t)r->when_ns - (uint64_t)before_ns));
-    p = put_nonzero(p, 4, r->have & known);
-    p = put_values(p, r->values, r->have & known);
+    p = put_nonzero(p, 4, have);
+    p = put_values(p, 5, r->values, have);
     p = put_nonzero(p, 6, r->instances);
     p = put_nonzero(p, 7, r->hosts);
     p = put_nonzero(p, 8, r->depth);
+    if (high) {
+        uint8_t *inner = part_begin(p, 9);
+
+        p = put_values(put_number(inner, 1, high), 2, r->values + 64, high);
+        p = part_end(inner, p);
+    }
     return part_end(content, p);
 }
 
 static void put_rows(struct buf *out, const struct wire_answer *a)
 {
-    uint64_t known = a->n_metrics < 64 ? (UINT64_C(1) << a->n_metrics) - 1 : UINT64_MAX;
+    const uint64_t known[2] = {wire_rows_known(a->n_metrics, false),
+                               wire_rows_known(a->n_metrics, true)};
     uint32_t info = 0;
 
     for (size_t i = 0; i < a->n_rows; i++) {

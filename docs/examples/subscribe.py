@@ -288,13 +288,15 @@ def event_line(host, event):
 
 def sample_lines(host, answer):
     """The newest row of each process; values by metric id (section 11). Absent is not zero."""
-    metrics, infos, when = answer.packed(2), answer.messages(3), 0
+    metrics, more, infos, when = answer.packed(2), answer.packed(21), answer.messages(3), 0
     for row in answer.messages(4):
         info = infos[row.int(2)] if row.int(2) < len(infos) else Message(b"")
         when += zigzag(row.int(3))
         present = [m for i, m in enumerate(metrics) if row.int(4) >> i & 1]
+        high = (row.messages(9) or [Message(b"")])[0]  # those behind the first 64
+        present += [m for i, m in enumerate(more) if high.int(1) >> i & 1]
         yield {"time": str(when), "host": host, "pid": info.int(1), "start": str(info.int(2)), "name": info.text(12),
-               "values": {str(m): str(zigzag(v)) for m, v in zip(present, row.packed(5))}}
+               "values": {str(m): str(zigzag(v)) for m, v in zip(present, row.packed(5) + high.packed(2))}}
 
 
 def lines(update):

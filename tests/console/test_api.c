@@ -129,9 +129,10 @@ static struct got got;
 
 static void every_route_answers_and_none_changes_anything(void **state)
 {
-    static const char *const read[] = {"info",   "metrics", "openapi.json", "updates", "overview",
-                                       "hosts",  "top",     "processes",    "tree",    "history",
-                                       "series", "pulse",   "lifetimes",    "events",  "coverage"};
+    static const char *const read[] = {"info",      "metrics", "openapi.json", "updates",
+                                       "overview",  "hosts",   "top",          "processes",
+                                       "tree",      "history", "series",       "pulse",
+                                       "lifetimes", "events",  "coverage",     "rules"};
     struct set *t = *state;
 
     got_init(&got);
@@ -415,8 +416,8 @@ static void the_description_and_the_routes_agree(void **state)
 /* What the page has other means for: ids for hosts, expressions for labels, timelines for kin. */
 static bool is_of_the_command_line(const char *field)
 {
-    static const char *const fields[] = {"hosts", "labels", "ancestors",
-                                         "class", "rules",  "rules_ask"};
+    static const char *const fields[] = {"hosts", "labels",    "ancestors", "class",
+                                         "rules", "rules_ask", "types"};
 
     for (size_t i = 0; i < COUNT_OF(fields); i++) {
         if (strcmp(fields[i], field) == 0) {
@@ -465,7 +466,7 @@ static void every_field_of_a_question_is_a_parameter(void **state)
         }
         assert_true(found);
     }
-    assert_int_equal(fields + 2, API_ARGS); /* and wait and shape */
+    assert_int_equal(fields + 3, API_ARGS); /* and wait, shape and firing */
     mem_free(text);
 }
 

@@ -44,7 +44,7 @@ static void every_parameter_is_read(void **state)
               "limit=7&idle&exited=1&pid=0x10&start=18446744073709551615&name=a%2Ab&"
               "kinds=level,process&provider=Micro*&event=3&where=a%3D1&step=10s&buckets=4096&"
               "envelope=false&cursor=00fF&stages=true&"
-              "by=avg&group_by=fleet&folded=true&max=500&wait=25s&shape=rows");
+              "by=avg&group_by=fleet&folded=true&max=500&wait=25s&firing=true&shape=rows");
     assert_text(q->host, "web-*");
     assert_text(q->run, "build@last");
     assert_int_equal(q->ids.n, 32);
@@ -69,6 +69,7 @@ static void every_parameter_is_read(void **state)
     assert_int_equal(q->by, WIRE_BY_AVG);
     assert_int_equal(q->group_by, WIRE_GROUP_FLEET);
     assert_true(args.wait_ns == 25 * CLK_S && args.rows);
+    assert_int_equal(q->rules_ask, WIRE_RULES_FIRING);
     assert_int_equal(args.given, ALL & ~(uint32_t)API_SINCE);
 }
 

@@ -330,7 +330,11 @@ def hosts(fleet, api, window, options):
     got = api.pages("hosts", "hosts")[0]
     keys = {"name": "host", "first_ns": "first_time", "last_ns": "last_time", "heard_ns": "heard_time", "version": "agent_version",
             "offset_ns": "clock_offset_ns", "offset_error_ns": "clock_error_ns", "not_after_ns": "certificate_end_time"}
+    wide = {h["host"]: h for h in cli_json(fleet, "hosts", "--wide")}
     for a in got:
+        known = wide[a["name"]]
+        check("class of " + a["name"], a.pop("class", None), known.get("class"))
+        check("labels of " + a["name"], " ".join("%s=%s" % l for l in a.pop("labels", {}).items()), known.get("labels", "").replace("!", ""))
         a.update({k: int(a[k]) for k in ("batches", "duplicates", "gaps", "lost_events")})
         a = {keys.get(k, k): v for k, v in a.items() if v is not None}
         a["state"] = "connected" if a.pop("connected") else "ended" if a["ended"] else "silent"
@@ -374,6 +378,7 @@ def rest(api):
     check("the unit of cpu_percent", (listed["cpu_percent"]["unit"], listed["cpu_time"]["kind"]), ("percent", "counter"))
     info = api("info")
     check("who asks", (info["name"], info["role"], info["hosts"]), ("operator", "query", 2))
+    check("without rules nothing is told of them", api("rules")["events"], [])
     ensure("openapi.json is there", api("openapi.json")["openapi"].startswith("3.1"))
 
 

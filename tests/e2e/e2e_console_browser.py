@@ -21,7 +21,14 @@ from fleet import Fleet, check, ensure  # noqa: E402
 FAST = {"sampling__rate_hz": "10", "batch__samples": "5", "batch__max_age": "1s"}
 MARKUP, TURNED = "<img src=x onerror=document.title=1>", "gpj.\u202eexe"
 VIEWS = (("1", "Fleet"), ("2", "Host"), ("3", "Processes"), ("4", "Process"), ("5", "Timeline"), ("6", "Events"), ("7", "Losses"),
-         ("8", "Compare"))
+         ("8", "Compare"), ("9", "Rules"))
+# One that fires for a program whose name is markup, one that never does, one of which nothing is known.
+RULES = """
+defaults: {coverage: 1%, late: 5s}
+rules:
+  - {name: markup, of: image, where: 'name ~ "*img*"', when: 'count(pid, 10s) > 0', severity: critical, say: '{name} on {host}'}
+  - {name: quiet, of: host, when: 'count(pid, 10s) < 0'}
+"""
 GUTTER = 150  # px, of a timeline's labels
 QUIET = "!document.querySelector('[aria-busy]') && !document.querySelector('.panel.loading')"
 
@@ -73,7 +80,9 @@ def agent(fleet, name):
 
 def seeded(fleet):
     """Two hosts with some seconds of data; the agent of one was killed in between, so some of it is missing."""
-    fleet.start_collector(http__refresh="1s")
+    with open(fleet.path("rules.yaml"), "w") as f:
+        f.write(RULES)
+    fleet.start_collector(http__refresh="1s", rules__file=fleet.path("rules.yaml"), lab__labels="db-1 rack=3")
     agent(fleet, "db-1")
     first = agent(fleet, "web-1")
     fleet.wait_for("data of both", lambda: all(fleet.hosts().get(h, {}).get("batches", 0) > 4 for h in ("web-1", "db-1")))
@@ -415,6 +424,24 @@ def hostile(b):
     ensure("no script of a name ran", b.js("return document.title") != "1")
 
 
+def rules(b):
+    """What fires is shown on three views, with names as text."""
+    go(b, "#/rules")
+    b.wait("the rule to fire", lambda: "firing" in b.text("main tbody"), 60)
+    ensure("its subject is text", MARKUP[:12] in b.text("main tbody"))
+    check("no element came of it", b.js("return document.querySelectorAll('main img').length"), 0)
+    ensure("what is well is not shown", "quiet" not in b.text("main tbody"))
+    b.keys("a")
+    b.wait("until it is asked for", lambda: "quiet" in b.text("main tbody"))
+    b.keys("a")
+    go(b, "#/h/db-1")
+    b.wait("the host says what fires there", lambda: "markup" in b.text("main ul.notes"))
+    ensure("and what it is like", "rack" in b.text("main .facts") and "class" in b.text("main .facts"), b.text("main .facts"))
+    go(b, "#/")
+    b.wait("the fleet says how many fire", lambda: "firing" in b.text("main .facts"))
+    check("rules: nothing forbidden was tried", b.misdeeds(), [])
+
+
 def empty(b):
     go(b, "#/timeline?t=-1m&name=no-such-*")
     b.wait("words about the filter", "document.querySelector('.block.empty')?.innerText.includes('No process')")
@@ -481,6 +508,7 @@ def main():
             brush_and_table(b)
             compared(b)
             hostile(b)
+            rules(b)
             empty(b)
             dark_and_forced(b)
             zoomed(b)

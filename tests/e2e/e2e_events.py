@@ -223,6 +223,16 @@ def flood(fleet):
     rows = fleet.ask("providers", "--host", loud, "--since", "2000-01-01T00:00:00Z", expect=None)
     counted = collections.Counter(r["provider"] for r in asked(fleet, loud, "*"))
     check("providers counts what came", {r["provider"]: r["events"] for r in rows}, dict(counted))
+    name = max(counted, key=counted.get)
+    mine = [r for r in asked(fleet, loud, "*") if r["provider"] == name]
+    kinds = fleet.ask("providers", name, "--host", loud, "--since", "2000-01-01T00:00:00Z", expect=None)
+    count = collections.Counter()
+    for r in kinds:
+        count[r["id"], r["level"], r.get("event", ""), r.get("task", "")] += r["events"]
+    check("and of one what its events are", dict(count),
+          dict(collections.Counter((r["id"], r["level"], r.get("event", ""), r.get("task", "")) for r in mine)))
+    check("with the names of their fields", {f for r in kinds for f in r["fields"]} >= {f for r in mine for f in r["fields"]}, True)
+    check("of one host", {r["hosts"] for r in kinds}, {1})
 
 
 with Fleet() as fleet:

@@ -170,7 +170,8 @@ def spoofed_host(fleet, tls):
 # What each role may call where: the table of docs/security.md.
 READ = ("Query/GetServerInfo", "Query/Fetch", "Query/Poll", "Query/Subscriptions", "Query/Unsubscribe")
 ASK = ("Query/ListHosts", "Query/Top", "Query/Processes", "Query/History", "Query/Events", "Query/Coverage", "Query/Tree",
-       "Query/Overview", "Query/Series", "Query/Lifetimes", "Query/Pulse", "Query/Outliers")
+       "Query/Overview", "Query/Series", "Query/Lifetimes", "Query/Pulse", "Query/Outliers",
+       "Query/Providers")
 ADMIN = ("Admin/Status", "Admin/Disconnect", "Admin/SetLogLevel", "Admin/ForgetHost")
 MARK = ("Mark/RunBegin", "Mark/RunEnd")
 RUNS = ("Query/Runs", "Query/RunGet")

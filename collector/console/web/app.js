@@ -36,9 +36,10 @@ import host from './views/host.js';
 import losses from './views/losses.js';
 import process from './views/process.js';
 import processes from './views/processes.js';
+import rules from './views/rules.js';
 import timeline from './views/timeline.js';
 
-const VIEWS = [fleet, host, processes, process, timeline, events, losses, compare];
+const VIEWS = [fleet, host, processes, process, timeline, events, losses, compare, rules];
 const LIVE = '2s';
 const AGAIN_MS = 5000;
 const [head, main, foot, live] = ['head', 'main', 'foot', 'say'].map((id) => document.getElementById(id));

@@ -29,7 +29,7 @@ export const DEFAULTS = {
     b: '',
     q: '',
 };
-const VIEWS = new Set(['', 'h', 'top', 'p', 'timeline', 'events', 'losses', 'diff']);
+const VIEWS = new Set(['', 'h', 'top', 'p', 'timeline', 'events', 'losses', 'diff', 'rules']);
 const OWN = ['host', 'name', 't', 'live'];
 
 export function parseTime(t) {

@@ -310,6 +310,41 @@ static void wrong_questions_are_refused_with_a_sentence(void **state)
     lab_close(l);
 }
 
+/* What a later release asks for is left out, unless it decides. */
+static void metrics_that_are_not_known_are_left_out(void **state)
+{
+    static const struct {
+        enum query_kind kind;
+        struct wire_query q;
+        unsigned n; /* of the answer's metrics; 0: refused */
+    } table[] = {
+        {QUERY_TOP, {.n_metrics = 3, .metrics = {M_CPU_TIME, 250, M_WORKING_SET_SIZE}}, 2},
+        {QUERY_PROCESSES, {.n_metrics = 3, .metrics = {250, M_CPU_TIME, M_WORKING_SET_SIZE}}, 2},
+        {QUERY_HISTORY, {.n_metrics = 2, .metrics = {250, M_CPU_TIME}}, 1},
+        {QUERY_TREE, {.n_metrics = 2, .metrics = {M_CPU_TIME, 251}}, 1},
+        {QUERY_SERIES, {.n_metrics = 2, .metrics = {M_CPU_TIME, 251}}, 1},
+        {QUERY_TOP, {.n_metrics = 2, .metrics = {250, M_CPU_TIME}}, 0},
+        {QUERY_SERIES, {.n_metrics = 2, .metrics = {250, M_CPU_TIME}}, 0},
+        {QUERY_PROCESSES, {.n_metrics = 2, .metrics = {250, 251}}, 0},
+    };
+    struct lab *l = lab_open(NULL, NULL);
+    struct query_env env = {.now_ns = LAB_NS(1000)};
+
+    put_hosts(l, 1, 990);
+    env.view = lab_view(l);
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct query_answer a;
+        struct errmsg why = {""};
+
+        assert_err(query_run(&a, table[i].kind, &env, &table[i].q, &why),
+                   table[i].n ? ERR_OK : ERR_INVALID);
+        assert_int_equal(a.data.n_metrics, table[i].n);
+        assert_true(!table[i].n || a.data.metrics[0] == M_CPU_TIME);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
 static void a_passed_deadline_ends_the_query(void **state)
 {
     struct lab *l = lab_open(NULL, NULL);
@@ -380,6 +415,7 @@ int main(void)
         cmocka_unit_test(a_loss_is_told_with_where_most_was_lost_and_why),
         cmocka_unit_test(polled_hosts_and_recordings_are_only_remarked_on),
         cmocka_unit_test(wrong_questions_are_refused_with_a_sentence),
+        cmocka_unit_test(metrics_that_are_not_known_are_left_out),
         cmocka_unit_test(a_passed_deadline_ends_the_query),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

@@ -323,6 +323,56 @@ static void values_of_providers_that_are_not_known_are_counted(void **state)
     lab_close(l);
 }
 
+/* One filter speaks of what an event says itself, of its process and of its host. */
+static void events_are_judged_by_values_processes_and_hosts(void **state)
+{
+    static const struct str fields[] = {{"Status", 6}};
+    static const struct event_type type = {.guid = {1},
+                                           .level = 2,
+                                           .provider = {"MyTool", 6},
+                                           .name = {"Done", 4},
+                                           .n_fields = 1,
+                                           .fields = fields};
+    static const struct {
+        const char *where, *want;
+    } table[] = {
+        {"field.Status == 1 and os == linux", "1:2"},
+        {"field.Status == 1 and name == \"cc1\" and level < 3", "1:2 2:2"},
+        {"field.Status == 2 and name == \"cc1\"", ""},
+        {"provider ~ \"my*\" and label.rack == \"3\" and kind == \"provider\"", "1:2"},
+        {"event == \"Done\" and user != \"root\" and cores < 8", "2:2"},
+        {"ended == crash or field.Status == 1", "1:2 2:2 1:12 2:12"},
+    };
+    struct lab *l = lab_open(NULL, NULL);
+
+    for (unsigned host = 1; host <= 2; host++) {
+        const struct life_event ev = {.kind = LIFE_PROVIDER,
+                                      .wall_ns = LAB_NS(100),
+                                      .info = {.id = {2, 2}},
+                                      .type = &type,
+                                      .values = {"\2\1", 2}};
+
+        put(l, host);
+        lab_begin(l, host, 9, 1);
+        lab_tick(l, 100);
+        lab_event(l, &ev);
+        lab_put(l);
+    }
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct wire_query q = {.events.where = str_make(table[i].where),
+                               .kinds = 1u << LIFE_PROVIDER | 1u << LIFE_PROCESS_STOP};
+        struct query_answer a;
+        struct errmsg why = {""};
+        char got[128];
+
+        assert_ok(run(&a, l, QUERY_EVENTS, &q, &why));
+        show(&a.data, QUERY_EVENTS, got, sizeof got);
+        assert_string_equal(got, table[i].want);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
 static void ancestors_come_with_events_and_trees(void **state)
 {
     struct lab *l = lab_open(NULL, NULL);
@@ -419,6 +469,7 @@ int main(void)
         cmocka_unit_test(hosts_are_named_more_than_once_and_by_labels),
         cmocka_unit_test(what_is_wrong_with_a_filter_is_said),
         cmocka_unit_test(values_of_providers_that_are_not_known_are_counted),
+        cmocka_unit_test(events_are_judged_by_values_processes_and_hosts),
         cmocka_unit_test(ancestors_come_with_events_and_trees),
         cmocka_unit_test(who_grew_comes_first),
     };

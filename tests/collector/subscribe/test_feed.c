@@ -228,8 +228,8 @@ static void a_stored_batch_becomes_events_and_newest_samples(void **state)
     tear_down(&t);
 }
 
-/* One process that has every metric there is, which are more than an answer holds. */
-static void of_many_metrics_the_first_are_told(void **state)
+/* One process that has every metric there is, which are more than an answer to a question holds. */
+static void every_metric_of_a_sample_is_told(void **state)
 {
     uint8_t metrics[METRIC_COLS];
     int64_t values[METRIC_COLS];
@@ -252,11 +252,12 @@ static void of_many_metrics_the_first_are_told(void **state)
     wait_for(&t.ear, 1);
     x = parse(&t.ear.bodies[0]);
     assert_string_equal(x.topic, "sample/host-1");
-    assert_int_equal(x.update->data.n_metrics, WIRE_METRICS_MAX);
-    assert_memory_equal(x.update->data.metrics, metrics, WIRE_METRICS_MAX);
+    assert_int_equal(x.update->data.n_metrics, n);
+    assert_memory_equal(x.update->data.metrics, metrics, n);
     assert_int_equal(x.update->data.n_rows, 1);
     assert_true(x.update->data.rows[0].have == UINT64_MAX);
-    assert_memory_equal(x.update->data.rows[0].values, values, WIRE_METRICS_MAX * sizeof *values);
+    assert_true(x.update->data.rows[0].have_high == (UINT64_C(1) << (n - 64)) - 1);
+    assert_memory_equal(x.update->data.rows[0].values, values, n * sizeof *values);
     wire_update_free(x.update);
     tear_down(&t);
 }
@@ -673,7 +674,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stored_batch_becomes_events_and_newest_samples),
-        cmocka_unit_test(of_many_metrics_the_first_are_told),
+        cmocka_unit_test(every_metric_of_a_sample_is_told),
         cmocka_unit_test(each_topic_counts_on_its_own),
         cmocka_unit_test(batches_that_come_together_become_one_message),
         cmocka_unit_test(events_are_journalled_while_nobody_listens),

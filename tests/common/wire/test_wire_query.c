@@ -3,8 +3,10 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/model/event_values.h"
 #include "common/wire/wire_outliers.h"
 #include "common/wire/wire_overview.h"
+#include "common/wire/wire_providers.h"
 #include "common/wire/wire_series.h"
 #include "tests/support/t.h"
 
@@ -222,9 +224,9 @@ static struct wire_answer answer(void)
     memset(&hosts[0].id, 9, sizeof hosts[0].id);
     hosts[1] = (struct wire_host){
         .polled = true, .replay = true, .ended = true, .duplicates = 1, .lost_events = 3};
-    rows[0] = (struct wire_row){0, info, 1000, 5, row_values[0], 0, 0, 0};
-    rows[1] = (struct wire_row){0, info, 900, 3, row_values[1], 7, UINT32_MAX, 1};
-    rows[2] = (struct wire_row){1, info, INT64_MIN, 0, row_values[2], UINT32_MAX, 1, 4095};
+    rows[0] = (struct wire_row){0, info, 1000, 5, 0, row_values[0], 0, 0, 0};
+    rows[1] = (struct wire_row){0, info, 900, 3, 0, row_values[1], 7, UINT32_MAX, 1};
+    rows[2] = (struct wire_row){1, info, INT64_MIN, 0, 0, row_values[2], UINT32_MAX, 1, 4095};
     rows[2].info.id.pid = 9;
     events[0] = (struct wire_event){
         .host = 1, .event = {.kind = LIFE_PROCESS_STOP, .wall_ns = 3, .mono_ns = 4, .info = info}};
@@ -796,9 +798,57 @@ static void every_failed_allocation_is_survived(void **state)
     }
 }
 
+static void sums_of_providers_come_back(void **state)
+{
+    static const struct str fields[] = {{"Status", 6}};
+    static const struct event_type type = {.guid = {1, 2},
+                                           .id = 7,
+                                           .version = 1,
+                                           .level = 4,
+                                           .keyword = UINT64_MAX,
+                                           .provider = {"MyTool", 6},
+                                           .task = {"Work", 4},
+                                           .name = {"Done", 4},
+                                           .n_fields = 1,
+                                           .fields = fields};
+    static const struct wire_host host = {.name = {"web-1", 5}};
+    struct wire_provider_sum list[2] = {{0, 3, &type, 1, 2, 3, 4, INT64_MIN, INT64_MAX},
+                                        {.type = &type, .events = UINT64_MAX}};
+    const struct wire_providers in = {2, list, 9};
+    struct wire_answer a = {.n_hosts = 1, .hosts = &host, .providers = &in}, *out;
+    struct buf b;
+
+    buf_init(&b, 1u << 16);
+    assert_ok(wire_answer_encode(&b, &a));
+    assert_ok(wire_answer_decode(&out, b.p, b.n));
+    assert_int_equal(out->providers->n, 2);
+    assert_int_equal(out->providers->left_out, 9);
+    for (size_t i = 0; i < 2; i++) {
+        const struct wire_provider_sum *x = &list[i], *y = &out->providers->list[i];
+
+        assert_true(event_values_same_type(x->type, y->type));
+        assert_true(x->host == y->host && x->hosts == y->hosts && x->events == y->events);
+        assert_true(x->value_bytes == y->value_bytes && x->redacted == y->redacted);
+        assert_true(x->cut == y->cut && x->first_ns == y->first_ns && x->last_ns == y->last_ns);
+    }
+    wire_answer_free(out);
+    buf_reset(&b);
+    list[1].host = 1; /* which is none */
+    assert_err(wire_answer_encode(&b, &a), ERR_INVALID);
+    a.n_hosts = 0;
+    a.providers = NULL;
+    buf_reset(&b);
+    assert_ok(wire_answer_encode(&b, &a));
+    assert_ok(wire_answer_decode(&out, b.p, b.n));
+    assert_null(out->providers);
+    wire_answer_free(out);
+    buf_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_of_providers_come_back),
         cmocka_unit_test(questions_come_back_as_they_were),
         cmocka_unit_test(questions_over_the_limits_are_refused),
         cmocka_unit_test(answers_come_back_as_they_were),

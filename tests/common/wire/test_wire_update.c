@@ -1,5 +1,7 @@
 /* Updates written straight to bytes, against the same by way of protobuf-c's messages. */
 #include "common/wire/wire_update.h"
+
+#include "common/wire/wire_answer.h"
 #include "tests/support/t.h"
 
 #define OUT_MAX (1u << 20)
@@ -43,7 +45,7 @@ static struct proc_info some_info(uint64_t *seed)
                               .user = some_text(seed)};
 }
 
-enum { SOME = 40, SOME_METRICS = 37 };
+enum { SOME = 40, SOME_METRICS = 100 };
 
 static void some_update(struct wire_update *u, uint64_t seed)
 {
@@ -56,7 +58,7 @@ static void some_update(struct wire_update *u, uint64_t seed)
     *u = (struct wire_update){.name = str_make("web-1")};
     u->data.hosts = hosts;
     u->data.n_hosts = 2;
-    u->data.n_metrics = (uint8_t)(some(&seed) % (SOME_METRICS + 1));
+    u->data.n_metrics = (uint8_t)(some(&seed) % (SOME_METRICS + 1)); /* of which 64 are low */
     u->data.rows = rows;
     u->data.n_rows = some(&seed) % SOME;
     u->data.events = events;
@@ -71,6 +73,7 @@ static void some_update(struct wire_update *u, uint64_t seed)
                                                                       : some_info(&seed),
                                     .when_ns = (int64_t)some(&seed) * 1000,
                                     .have = ((uint64_t)some(&seed) << 31 | some(&seed)),
+                                    .have_high = (uint64_t)some(&seed) << 5,
                                     .values = values[i],
                                     .instances = some(&seed) % 3,
                                     .hosts = some(&seed) % 2,
@@ -101,10 +104,87 @@ static void an_update_written_straight_has_the_bytes_of_its_message(void **state
         assert_ok(wire_update_encode(&straight, &u));
         assert_ok(wire_update_pack(&packed, &u));
         assert_int_equal(straight.n, packed.n);
-        assert_memory_equal(straight.p, packed.p, packed.n);
+        if (u.data.n_metrics <= 64) { /* else the list of the others stands elsewhere */
+            assert_memory_equal(straight.p, packed.p, packed.n);
+        }
     }
     buf_fini(&straight);
     buf_fini(&packed);
+}
+
+static void assert_rows(const struct wire_answer *out, const struct wire_answer *in, size_t n)
+{
+    assert_int_equal(out->n_metrics, n);
+    assert_int_equal(out->n_rows, in->n_rows);
+    for (size_t i = 0; i < in->n_rows; i++) {
+        for (size_t k = 0; k < n; k++) {
+            bool has = wire_row_has(&in->rows[i], k);
+
+            assert_int_equal(wire_row_has(&out->rows[i], k), has);
+            assert_true(!has || out->rows[i].values[k] == in->rows[i].values[k]);
+        }
+        assert_false(wire_row_has(&out->rows[i], n));
+    }
+}
+
+/* Both ways of writing; and who knows of the first 64 alone has all of those. */
+static void an_update_has_more_metrics_than_an_answer(void **state)
+{
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct wire_update *out, u;
+        Procfleet__V1__Answer *m;
+        Procfleet__V1__Update *of;
+        struct wire_answer low = {0};
+        struct wire_arena a;
+        struct buf b;
+
+        some_update(&u, seed);
+        for (unsigned k = 0; k < SOME_METRICS; k++) {
+            u.data.metrics[k] = (uint8_t)(k + 1);
+        }
+        buf_init(&b, OUT_MAX);
+        assert_ok(seed % 2 ? wire_update_encode(&b, &u) : wire_update_pack(&b, &u));
+        assert_ok(wire_update_decode(&out, b.p, b.n));
+        assert_memory_equal(out->data.metrics, u.data.metrics, u.data.n_metrics);
+        assert_rows(&out->data, &u.data, u.data.n_metrics);
+        wire_update_free(out);
+        wire_arena_init(&a, 0);
+        assert_ok(wire_unpack(&of, &a, &procfleet__v1__update__descriptor, b.p, b.n));
+        m = of->data;
+        m->n_metrics_high = 0; /* as a field that is not known */
+        for (size_t i = 0; i < m->n_rows; i++) {
+            m->rows[i]->high = NULL;
+        }
+        assert_ok(wire_answer_get(&low, m, &a));
+        assert_rows(&low, &u.data, u.data.n_metrics < 64 ? u.data.n_metrics : 64);
+        wire_arena_fini(&a);
+        buf_fini(&b);
+    }
+}
+
+static void high_values_without_their_metrics_are_refused(void **state)
+{
+    struct wire_update *out, u;
+    Procfleet__V1__Update m;
+    struct wire_arena a;
+    struct buf b;
+
+    some_update(&u, 1);
+    u.data.n_metrics = 70;
+    u.data.n_rows = 1;
+    ((struct wire_row *)(uintptr_t)u.data.rows)->have_high = 3;
+    for (unsigned wrong = 0; wrong < 3; wrong++) {
+        wire_arena_init(&a, OUT_MAX);
+        buf_init(&b, OUT_MAX);
+        assert_ok(wire_update_put(&m, &u, &a));
+        m.data->rows[0]->high->have += wrong == 0 ? 64 : 0;
+        m.data->n_metrics_high = wrong == 1 ? 1 : m.data->n_metrics_high;
+        m.data->n_metrics -= wrong == 2;
+        assert_ok(wire_pack(&b, &m));
+        assert_err(wire_update_decode(&out, b.p, b.n), ERR_CORRUPT);
+        buf_fini(&b);
+        wire_arena_fini(&a);
+    }
 }
 
 static void text_of_an_update_that_breaks_the_rules_is_mended(void **state)
@@ -130,6 +210,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_written_straight_has_the_bytes_of_its_message),
+        cmocka_unit_test(an_update_has_more_metrics_than_an_answer),
+        cmocka_unit_test(high_values_without_their_metrics_are_refused),
         cmocka_unit_test(text_of_an_update_that_breaks_the_rules_is_mended),
     };
 

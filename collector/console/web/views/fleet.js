@@ -1,6 +1,7 @@
 /* Fleet: who is there, who is busy, what is missing. The first hosts by name come alone, so that there is something to
  * read at once; what fills a row (two hours of heat, what arrived) is asked for rows in sight only, unless the order or
  * the groups need that of all. */
+import { summary as firing } from '../alarms.js';
 import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
 import { strip } from '../heat.js';
@@ -30,6 +31,10 @@ function stateOf(host) {
     const [name, sign, kind] = found || ['silent', '○', 'warn'];
     return { name: name === 'connected' && host.replay ? 'replay' : name, sign, kind };
 }
+
+/* Its class and labels. */
+const known = (h) =>
+    [h.class, ...Object.entries(h.labels ?? {}).map(([k, v]) => `${k}=${v}`)].filter(Boolean).join(', ') || null;
 
 const mean = (values) => {
     let [sum, n] = [0, 0];
@@ -67,6 +72,7 @@ function open(root, app) {
     let pulsed_ms = 0; /* when all rows had theirs */
     let looking = false;
     let fleet = null;
+    let alarms = null; /* what fires, as the collector's rules say */
 
     const clockText = (h) => {
         const off = nsMs(h.offset_ns);
@@ -104,7 +110,9 @@ function open(root, app) {
             title: 'HOST',
             wide: true,
             cell: (row) =>
-                row.group ? row.h.name : el('a', { href: app.link({ view: 'h', args: [row.h.name] }) }, row.h.name),
+                row.group
+                    ? row.h.name
+                    : el('a', { href: app.link({ view: 'h', args: [row.h.name] }), title: known(row.h) }, row.h.name),
             sort: (row) => row.h.name,
             plain: (row) => row.h.name,
         },
@@ -338,6 +346,7 @@ function open(root, app) {
             fact('silent', el(o.silent ? 'b.warn' : 'span', null, count(o.silent))),
             o.clones ? fact('clones', el('b.bad', null, count(o.clones))) : null,
             fact('processes', count(o.processes)),
+            alarms ? fact('rules', firing(app, alarms)) : null,
             cpus ? fact('CPU', `${percent(busy / cpus)} of ${count(cpus)} CPUs`) : null,
             o.total_bytes !== undefined && o.ceiling_bytes
                 ? fact(
@@ -433,6 +442,12 @@ function open(root, app) {
         );
     }
 
+    const rules = () =>
+        also('rules', { host: app.state().host, firing: true, limit: 100 }, (answer) => {
+            alarms = answer;
+            summary();
+        });
+
     async function update(changed) {
         if (changed?.size && [...changed].every((key) => ['q', 'sel', 'sort', 'group'].includes(key))) {
             if (changed.has('q') || changed.has('group')) filtered();
@@ -458,10 +473,10 @@ function open(root, app) {
         if (!rows.length && byName(app.state())) {
             const begin = await p.load((signal) => app.ask(...first(app.state()), signal), hosts, states);
             if (!begin) return;
-            if (!begin.more) return void (await also('overview', app.params(), overview));
+            if (!begin.more) return void (await Promise.all([also('overview', app.params(), overview), rules()]));
         }
         const all = await p.load((signal) => app.askAll('hosts', { host }, signal), hosts, states);
-        if (all) await also('overview', app.params(), overview);
+        if (all) await Promise.all([also('overview', app.params(), overview), rules()]);
     }
 
     const stop = keys({

@@ -1,5 +1,6 @@
 /* Host: what one machine did in the range. CPU, memory, read and written by image, one question each on one axis;
  * starts and ends; what the agent told of itself. */
+import { items as ofRules } from '../alarms.js';
 import { areas, buckets } from '../areas.js';
 import { el, put } from '../el.js';
 import { bytes, count, NONE, percent, ppm } from '../format.js';
@@ -98,6 +99,8 @@ function openHost(root, app, name) {
     let totals = '';
     const lifeNote = (text) => life.note(text || totals);
     const notes = el('ul.notes');
+    const alarms = el('ul.notes', { 'aria-label': 'Rules that fire here, and those that are not known' });
+    tabs.after(alarms);
     life.node.append(notes);
     const p = panel(root, { title: 'Processes', height: '12rem' });
     let seconds = 1;
@@ -166,6 +169,8 @@ function openHost(root, app, name) {
             arrived,
             fact('data since', full(nsMs(h.first_ns)).slice(0, 19)),
             fact('agent', h.version ?? NONE),
+            h.class ? fact('class', h.class) : null,
+            Object.entries(h.labels ?? {}).map(([key, value]) => fact(key, value)),
         );
     }
 
@@ -216,6 +221,7 @@ function openHost(root, app, name) {
             link({ view: 'timeline', host: name }, 'Timeline'),
             link({ view: 'events', host: name }, 'Events'),
             link({ view: 'losses', host: name }, 'Losses'),
+            link({ view: 'rules', host: name }, 'Rules'),
         );
         const ask = (i, window, said) =>
             plots[i].load({
@@ -242,6 +248,7 @@ function openHost(root, app, name) {
                 { said },
             ),
             app.ask('hosts', only).then(tell, ignored),
+            app.ask('rules', { host: name, limit: 50 }).then((a) => put(alarms, ofRules(app, a)), ignored),
             app.ask('events', params({ kinds: 'level,source', limit: 20 })).then(drawNotes, ignored),
             p.load(
                 (signal) => app.ask('top', params({ metric: COLUMNS, group_by: 'image', limit: 500 }), signal),
