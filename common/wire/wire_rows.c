@@ -65,8 +65,7 @@ static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t 
 
 /* Rows, and the table of the instances they are about: a row about the same instance as the one
  * before it shares its entry. */
-enum err wire_rows_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                         struct wire_arena *a)
+enum err wire_rows_put(Procfleet__V1__Answer *m, const struct wire_answer *in, struct wire_arena *a)
 {
     Procfleet__V1__Row *rows = wire_list(&m->rows, in->n_rows, sizeof *rows, a);
     Procfleet__V1__ProcInfo *infos = wire_list(&m->infos, in->n_rows, sizeof *infos, a);
@@ -126,12 +125,12 @@ static enum err get_row(struct wire_row *r, const Procfleet__V1__Row *m, size_t 
     r->values = values;
     e = get_values(values, low, m->have, m->values, m->n_values);
     return e || !m->high ? e
-                         : get_values(values + low, n_metrics - low, m->high->have,
-                                      m->high->values, m->high->n_values);
+                         : get_values(values + low, n_metrics - low, m->high->have, m->high->values,
+                                      m->high->n_values);
 }
 
 enum err wire_rows_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                         struct wire_arena *a)
+                       struct wire_arena *a)
 {
     struct wire_row *items = wire_arena_array(a, m->n_rows, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
