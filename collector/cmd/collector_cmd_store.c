@@ -558,15 +558,18 @@ static const struct table_column host_columns[] = {
     {"provider_bytes", "PROVIDER", TABLE_BYTES},
     {"oldest_time", "OLDEST", TABLE_TIME},
     {"newest_time", "NEWEST", TABLE_TIME},
+    {"sums_bytes", "SUMS", TABLE_BYTES},
+    {"sums_windows", NULL, TABLE_COUNT},
 };
 
-static const char *const host_yields[] = {"PROVIDER", "1H",     "1MIN", "10S",
-                                          "EVENTS",   "OLDEST", "RAW",  NULL};
+static const char *const host_yields[] = {"SUMS",   "PROVIDER", "1H",  "1MIN", "10S",
+                                          "EVENTS", "OLDEST",   "RAW", NULL};
 
 struct host_row {
     struct uuid id;
     char name[MODEL_HOST_NAME_MAX + 1];
     uint64_t bytes[SEG_KINDS]; /* [0]: of all kinds */
+    uint64_t sums, sums_n;     /* of raw: bytes of sums by image and user, and windows with them */
     int64_t oldest_ns, newest_ns;
 };
 
@@ -595,7 +598,13 @@ static enum err host_rows_place(struct host_rows *rows, const struct seg_host *h
     return ERR_OK;
 }
 
-static enum err host_rows_add(struct host_rows *rows, const struct seg *s, const uint64_t *bytes)
+/* What one host has of a segment. */
+struct host_bytes {
+    uint64_t all, sums, sums_n;
+};
+
+static enum err host_rows_add(struct host_rows *rows, const struct seg *s,
+                              const struct host_bytes *bytes)
 {
     const struct seg_info *info = seg_info_of(s);
     enum err e = ERR_OK;
@@ -611,8 +620,10 @@ static enum err host_rows_add(struct host_rows *rows, const struct seg *s, const
         }
         row = &rows->p[at];
         snprintf(row->name, sizeof row->name, "%s", h->name);
-        row->bytes[0] += bytes[i];
-        row->bytes[info->kind] += bytes[i];
+        row->bytes[0] += bytes[i].all;
+        row->bytes[info->kind] += bytes[i].all;
+        row->sums += bytes[i].sums;
+        row->sums_n += bytes[i].sums_n;
         for (unsigned w = 0; w < info->n_windows; w++) {
             if (h->at[w].t1_ns >= h->at[w].t0_ns) {
                 row->oldest_ns = h->at[w].t0_ns < row->oldest_ns ? h->at[w].t0_ns : row->oldest_ns;
@@ -626,14 +637,19 @@ static enum err host_rows_add(struct host_rows *rows, const struct seg *s, const
 static enum err host_rows_add_segment(struct host_rows *rows, const struct seg *s)
 {
     size_t n = seg_hosts(s);
-    uint64_t *bytes = mem_array(n + 1, sizeof *bytes);
+    struct host_bytes *bytes = mem_array(n + 1, sizeof *bytes);
     enum err e = bytes ? seg_load_keys(s) : ERR_NOMEM;
 
     for (size_t i = 0; i < seg_values(s) && !e; i++) {
         uint32_t length;
         struct seg_key key = seg_key_at(s, i, &length);
+        struct host_bytes *b = &bytes[key.host < n ? key.host : n];
 
-        bytes[key.host < n ? key.host : n] += length;
+        b->all += length;
+        if (key.part == SEG_PART_GROUPS) {
+            b->sums += length;
+            b->sums_n++;
+        }
     }
     if (!e) {
         e = host_rows_add(rows, s, bytes);
@@ -687,6 +703,8 @@ static enum err stats_print_host(struct table *sheet, const struct host_row *r)
         table_string(str_make(uuid_format(id, &r->id))),
         [2 + SEG_KINDS] = table_number(any, r->oldest_ns),
         [3 + SEG_KINDS] = table_number(any, r->newest_ns),
+        [4 + SEG_KINDS] = table_count(r->sums),
+        [5 + SEG_KINDS] = table_count(r->sums_n),
     };
 
     for (unsigned k = 0; k < SEG_KINDS; k++) {

@@ -32,6 +32,7 @@
 #include "common/wire/wire_series.h"
 
 #define SERIES_LIMIT   10u
+#define SERIES_NAMED   256u
 #define SERIES_SUMS_NS (300 * CLK_S) /* below it no window of the store lies inside a step */
 
 static const uint8_t series_metrics[] = {M_CPU_PERCENT};
@@ -53,6 +54,11 @@ struct series {
     uint64_t *ticks; /* of the host in each bucket */
     struct query_top_members members;
     uint32_t *counts_before; /* of the host that is read */
+    size_t n_named;          /* groups of the host's last window with sums, */
+    struct {
+        struct str name;
+        size_t row;
+    } named[SERIES_NAMED]; /* by their place in it: most windows have the same */
     uint32_t *counts; /* processes of each group, NULL: the ranks have them; UINT32_MAX: the same */
 };
 
@@ -213,6 +219,26 @@ static size_t series_row(const struct series *x, const struct query_span *s,
     return i;
 }
 
+/* The same for the group at place k; its name stays as long as the host is read. */
+static size_t series_row_at(struct series *x, const struct query_span *s,
+                            const struct group_sums_group *g, size_t k)
+{
+    bool by_user = x->q->ask->group_by == WIRE_GROUP_USER;
+    struct str name = by_user ? g->user : g->name;
+    size_t row;
+
+    if (k < x->n_named && str_eq(x->named[k].name, name)) {
+        return x->named[k].row;
+    }
+    row = series_row(x, s, g);
+    if (k <= x->n_named && k < SERIES_NAMED) {
+        x->named[k].name = name;
+        x->named[k].row = row;
+        x->n_named = k + 1;
+    }
+    return row;
+}
+
 static unsigned series_column(uint8_t metric)
 {
     return metric == M_CPU_PERCENT ? M_CPU_TIME : metric;
@@ -228,7 +254,7 @@ static enum err series_sums_add(void *ctx, const struct query_step_sums *step)
     assert(step->slot_ns >= x->out->t0_ns && b < x->out->n_buckets);
     x->ticks[b] += g->ticks[series_column(a->metrics[0])];
     for (size_t k = 0; k < g->n; k++) {
-        size_t row = series_row(x, step->span, &g->groups[k]);
+        size_t row = series_row_at(x, step->span, &g->groups[k], k);
 
         for (unsigned i = 0; i < a->n_metrics; i++) {
             const struct group_sums_part *p = &g->parts[series_column(a->metrics[i])][k];
@@ -250,6 +276,7 @@ static void series_host_forget(struct series *x)
         x->parts[x->touched[k]] = (struct series_part){0};
     }
     x->n_touched = 0;
+    x->n_named = 0;
     memset(x->ticks, 0, x->out->n_buckets * sizeof *x->ticks);
 }
 

@@ -526,11 +526,16 @@ struct group {
 
 /* Of an image and a user the name is both, with a NUL between them: texts have none. */
 #define GROUP_NAME_MAX (2 * MODEL_TEXT_MAX + 1u)
+#define GROUPS_LAST    64u
 
 struct groups {
     struct query *q;
     char both[GROUP_NAME_MAX];
     struct query_table table;
+    struct {
+        const struct proc_info *info; /* of the host's; many processes share one */
+        struct group *group;
+    } last[GROUPS_LAST];
     uint8_t n_metrics; /* of the answer; the table may have fewer */
     size_t n, cap;     /* cap is a power of two */
     struct group **slots;
@@ -688,13 +693,15 @@ static bool groups_has_values(const struct groups *g, const struct query_inst *i
 
 static enum err groups_inst(struct groups *g, size_t span, const struct query_inst *inst)
 {
-    struct group *x;
-    enum err e;
+    size_t at = (uintptr_t)inst->info / sizeof *inst->info % GROUPS_LAST;
+    struct group *x = g->last[at].group;
+    enum err e = ERR_OK;
 
-    if (!inst || inst->hidden || !groups_has_values(g, inst)) {
-        return ERR_OK;
+    if (!x || g->last[at].info != inst->info) {
+        e = group_get(g, groups_name(g, inst), &x);
+        g->last[at].info = inst->info;
+        g->last[at].group = x;
     }
-    e = group_get(g, groups_name(g, inst), &x);
     if (e) {
         return e;
     }
@@ -746,8 +753,13 @@ static enum err groups_table(struct groups *g, size_t span)
 {
     enum err e = ERR_OK;
 
+    memset(g->last, 0, sizeof g->last);
     for (size_t i = 0; !e && i < g->table.cap; i++) {
-        e = groups_inst(g, span, g->table.slots[i]);
+        const struct query_inst *inst = g->table.slots[i];
+
+        if (inst && !inst->hidden && groups_has_values(g, inst)) {
+            e = groups_inst(g, span, inst);
+        }
     }
     for (size_t k = 0; !e && k < g->cap; k++) {
         for (unsigned i = 0; g->slots[k] && i < g->table.n_metrics; i++) {

@@ -37,17 +37,22 @@ def slope(points):
     return 3600 * sum((x - mx) * (y - my) for x, y in points) / (sum((x - mx) ** 2 for x, _ in points) or n)
 
 
-def live(b):
-    """Five plots and a table, asked anew every two seconds."""
+def watched(b, seconds):
+    """Five plots and a table, asked anew every two seconds: (seconds, bytes) of the heap, and the nodes."""
     go(b, "#/h/db-1?t=-1m&live=2s")
-    time.sleep(max(min(20, SECONDS / 3), SECONDS / 10))  # until what is compiled and kept is there
+    time.sleep(max(min(20, seconds / 3), seconds / 10))  # until what is compiled and kept is there
     b.cdp("HeapProfiler.enable")
     began, points, nodes = time.monotonic(), [], []
-    while time.monotonic() - began < SECONDS:
+    while time.monotonic() - began < seconds:
         heap, n, _ = memory(b)
         points.append((time.monotonic() - began, heap))
         nodes.append(n)
-        time.sleep(max(2, SECONDS / 60))
+        time.sleep(max(2, seconds / 60))
+    return points, nodes
+
+
+def live(b):
+    points, nodes = watched(b, SECONDS)
     grown = points[-1][1] - points[0][1]
     hourly = slope(points)
     print("live %.0f s: heap %.2f to %.2f MB, most %.2f MB (goal 60), slope %.2f MB/h (goal 1 in half an hour), nodes %d to %d" % (

@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 #include "common/wire/wire_series.h"
 #include "tests/support/draw.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"
 
 #define S       INT64_C(1000000000)
@@ -368,11 +369,92 @@ static void whatever_happens_to_a_host_they_say_the_same(void **state)
     assert_true(held > 60); /* or nothing was compared */
 }
 
+/* -- killed while it seals -- */
+
+/* Batches of all windows are acknowledged, nothing is sealed. */
+static void fill_log(struct site *s, const struct fio *fio)
+{
+    s->d = 1;
+    rig_init(&s->rig);
+    rig_set_now(RIG_T0);
+    s->rig.conf.accept_age_ns = 86400 * S;
+    s->rig.conf.fio = fio;
+    rig_open(&s->rig);
+    for (unsigned h = 0; h < HOSTS; h++) {
+        const struct fleetgen_conf conf = {.seed = 90 + h,
+                                           .processes = 12,
+                                           .metrics = 8,
+                                           .starts_per_hour = 120,
+                                           .tick_ns = 10 * S,
+                                           .begin_ns = RIG_T0};
+
+        s->gen[h] = fleetgen_create(&conf);
+    }
+    for (unsigned i = 0; i < WINDOWS * PER * HOSTS; i++) {
+        put_one(s, i % HOSTS);
+    }
+}
+
+/* One window after the other, as they end. */
+static enum err seal_all(struct site *s)
+{
+    enum err e = ERR_OK;
+
+    for (unsigned w = 1; !e && w < WINDOWS; w++) {
+        rig_set_now(RIG_T0 + w * 300 * S + 45 * S);
+        e = store_seal_now(s->rig.store, INT64_MIN);
+    }
+    return e;
+}
+
+/* The power fails at the `after`-th write, sync, new name or removal of sealing all windows. Then
+ * the store is opened, seals what is left, and says by sums what it says by processes. False: it
+ * was sealed before. */
+static bool killed_at(long after, enum fio_fault_keep keep, uint64_t *held)
+{
+    struct site s = {.held = 0};
+    struct fio_fault *f;
+    enum err e;
+
+    assert_ok(fio_fault_create(&f));
+    fill_log(&s, fio_fault_fio(f));
+    fio_fault_fail(f, FIO_WRITE | FIO_SYNC | FIO_RENAME | FIO_CREATE | FIO_SYNC_DIR | FIO_REMOVE,
+                   after, ERR_IO, true);
+    e = seal_all(&s);
+    fio_fault_power_cut(f, keep, (uint64_t)after + 1);
+    rig_close(&s.rig);
+    fio_fault_destroy(f);
+    s.rig.conf.fio = fio_unsynced();
+    rig_set_now(RIG_T0);
+    rig_open(&s.rig);
+    assert_ok(seal_all(&s));
+    compare(&s, 12);
+    *held += s.held;
+    empty(&s);
+    return e != ERR_OK;
+}
+
+static void a_store_killed_while_it_seals_has_sums_that_hold_or_none(void **state)
+{
+    static const enum fio_fault_keep keeps[] = {FIO_KEEP_NOTHING, FIO_KEEP_PREFIX,
+                                                FIO_KEEP_SECTORS};
+    uint64_t held = 0;
+    unsigned n = 0;
+
+    (void)state;
+    for (long after = 0; killed_at(after, keeps[n % 3], &held); after += 1 + after / 2) {
+        n++;
+    }
+    assert_true(n > 5);
+    assert_true(held > n * WINDOWS); /* what was not sealed, or not whole, is sealed again */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_say_what_every_process_says),
         cmocka_unit_test(whatever_happens_to_a_host_they_say_the_same),
+        cmocka_unit_test(a_store_killed_while_it_seals_has_sums_that_hold_or_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
