@@ -100,13 +100,15 @@ struct announced {
     int64_t since_ns;
 };
 
-/* What a batch names that began earlier may have ended before: it has rows if it has not. */
+/* What a batch names that began earlier may have ended before, and what one names that goes on
+ * behind the window may have begun there: it has rows if it has not. */
 static enum err announced_block(void *ctx, const struct store_block *block)
 {
     const struct announced *x = ctx;
     const struct batch *b = block->batch;
     struct query_table *t = x->table;
-    bool inside = !b->n_ticks || b->wall_ns[0] >= x->since_ns;
+    bool inside =
+        !b->n_ticks || (b->wall_ns[0] >= x->since_ns && b->wall_ns[b->n_ticks - 1] < t->until_ns);
     enum err e = ERR_OK;
 
     for (size_t i = 0; !e && inside && i < b->n_infos; i++) {
