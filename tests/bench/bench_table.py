@@ -87,7 +87,8 @@ def words_are_known():
                                text=True, timeout=60, check=False)
             check(f"{name} {words}", r.returncode == 0, r.stderr or r.stdout)
     listed = set(re.findall(r"\bbench_\w+", bench.__doc__)) | {r[0] for r in bench.RUNS}
-    there = {f for f in os.listdir(BIN) if re.fullmatch(r"bench_\w+", f)} - {"bench_ring", "bench_spool"}  # they have no goals
+    there = {f for f in os.listdir(BIN) if re.fullmatch(r"bench_\w+", f)} - {"bench_ring", "bench_spool",  # they have no goals
+                                                                                   "bench_peers_data"}  # nor has it figures
     check("programs that are neither run nor said to be left out", not there - listed, there - listed)
 
 
@@ -107,6 +108,45 @@ def real_programs():
         print("skipped: valgrind is not installed")
 
 
+def beside_peers():
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import peers
+    ours = {"name": "ours", "bytes": 0.5, "cpu_ns": 40, "top_ms": 3, "history_ms": 2}
+    theirs = {"name": "theirs", "bytes": 5, "cpu_ns": 20, "top_ms": 4500, "history_ms": 2}
+    check("our own figures", peers.row(ours, ours) == "| ours | 0.5 | 40 | 3 | 2 |", peers.row(ours, ours))
+    check("a peer's, and how many times ours", peers.row(theirs, ours) == "| theirs | 5 (10x) | 20 (0.5x) | 4500 (1500x) | 2 (1x) |",
+          peers.row(theirs, ours))
+    with tempfile.TemporaryDirectory() as d:
+        made = subprocess.run([os.path.join(BIN, "bench_peers_data"), d, "1", "10"], capture_output=True, check=False)
+        check("nowhere to write its data", made.returncode != 0 and b"remote" in made.stderr, made)
+        for kind in ("remote", "rows"):
+            os.mkdir(os.path.join(d, kind))
+        made = subprocess.run([os.path.join(BIN, "bench_peers_data"), d, "2", "20"], capture_output=True, check=True)
+        data = dict(json.loads(made.stdout), dir=d)
+        wide = 1 + len("gen-1") + 4 + 8 + 8 + 8 * len(data["metrics"])  # of a row
+        rows, remote = list(peers.bodies(data, "rows")), list(peers.bodies(data, "remote"))
+        check("its rows", (len(rows), sum(map(len, rows))) == (4, data["rows"] * wide), [len(r) for r in rows])
+        check("its values", data["values"] == data["rows"] * len(data["metrics"]) > 0, data)
+        samples = sum(unframed(r).count(b"procfleet_cpu_time") for r in remote)
+        check("its series", len(remote) == 4 and samples >= 4 * 140, samples)
+
+
+def unframed(body):
+    """A message in snappy's framing, of literals alone."""
+    at = size = 0
+    while True:
+        size |= (body[at] & 127) << 7 * at
+        at += 1
+        if body[at - 1] < 128:
+            break
+    message = b""
+    while at < len(body):
+        n = int.from_bytes(body[at + 1:at + 3], "little") + 1
+        message += body[at + 3:at + 3 + n]
+        at += 3 + n
+    return message if len(message) == size else b""
+
+
 def wrong_words():
     check("--only nothing", script("--only", "bench_nothing")[0] == 2, "not 2")
     check("--nothing", script("--nothing")[0] == 2, "not 2")
@@ -119,6 +159,7 @@ if os.path.exists(os.path.join(BIN, "bench_decode")):
     words_are_known()
     real_programs()
     wrong_words()
+    beside_peers()
 else:
     print("skipped: benchmarks are not built")
     sys.exit(77)
