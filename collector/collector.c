@@ -708,11 +708,12 @@ static enum err open_view(void *ctx, struct store_view **out, int64_t since_ns,
 static enum err source_make(struct collector *c)
 {
     const char *view = conf_text(c->conf->source, "clickhouse.view");
+    bool far = strcmp(view, "far") == 0;
     const struct ch_source_conf conf = {.store = c->data.store,
-                                        .mode = strcmp(view, "far") == 0 ? CH_SOURCE_FAR
-                                                                         : CH_SOURCE_AUTO,
+                                        .mode = far ? CH_SOURCE_FAR : CH_SOURCE_AUTO,
                                         .server = &c->ch.reader,
-                                        .name = c->ch.name};
+                                        .name = c->ch.name,
+                                        .keep_cell_ns = c->ch.keep.cell_ns};
 
     return c->ch.on && strcmp(view, "local") != 0 ? ch_source_open(&c->source, &conf) : ERR_OK;
 }
@@ -880,9 +881,7 @@ static enum err collector_open(struct collector *c, struct errmsg *why)
     if (!e) {
         e = stages_make(c, c->data.feed.epoch, why);
     }
-    if (!e && c->data.sink) {
-        e = ch_sink_start(c->data.sink, c->data.store);
-    }
+    e = e || !c->data.sink ? e : ch_sink_start(c->data.sink, c->data.store);
     if (!e) {
         e = listen_query(c, why);
     }

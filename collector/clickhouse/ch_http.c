@@ -444,6 +444,19 @@ enum err ch_http_insert(struct ch_http *h, const struct ch_http_insert *in, int6
     return e;
 }
 
+enum err ch_http_run(struct ch_http *h, const char *sql, unsigned quorum, int64_t timeout_ns,
+                     struct errmsg *why)
+{
+    where_begin(h, true, timeout_ns);
+    quorum = quorum && quorum < h->n_urls ? quorum : (unsigned)h->n_urls;
+    if (quorum > 1) {
+        buf_printf(&h->where, "&insert_quorum=%u&insert_quorum_timeout=%" PRId64, quorum,
+                   (int64_t)(timeout_ns / CLK_MS / 2));
+    }
+    buf_put_str(&h->where, "&max_threads=2");
+    return http_send(h, sql, strlen(sql), false, timeout_ns, false, why);
+}
+
 size_t ch_http_urls(const struct ch_http *h)
 {
     return h->n_urls;

@@ -55,6 +55,10 @@ NODISCARD enum err ch_http_ask(struct ch_http *h, const char *sql, int64_t timeo
 NODISCARD enum err ch_http_ask_nowhere(struct ch_http *h, const char *sql, int64_t timeout_ns,
                                        struct buf *reply, struct errmsg *why);
 
+/* A statement that fills one table from another, at so many replicas as an insert; 0: all. */
+NODISCARD enum err ch_http_run(struct ch_http *h, const char *sql, unsigned quorum,
+                               int64_t timeout_ns, struct errmsg *why);
+
 struct ch_http_insert {
     const char *sql; /* INSERT INTO … FORMAT Native */
     const void *body;

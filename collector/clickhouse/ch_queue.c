@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/hash.h"
 #include "common/base/mem.h"
 
 void ch_queue_init(struct ch_queue *q, size_t bytes_max)
@@ -15,6 +16,7 @@ void ch_queue_fini(struct ch_queue *q)
 {
     ch_queue_free(q->first);
     ch_queue_free(q->sending);
+    map_fini(&q->index);
 }
 
 struct ch_queue_item *ch_queue_item(const struct store_stored *stored, int64_t made_ns)
@@ -41,6 +43,67 @@ void ch_queue_free(struct ch_queue_item *list)
     }
 }
 
+/* -- by number -- */
+
+static uint64_t key_of(const struct ch_queue *q, const struct uuid *host, uint64_t stream,
+                       uint64_t seq)
+{
+    const uint64_t numbers[] = {stream, seq};
+
+    return hash_bytes(host->b, sizeof host->b,
+                      hash_bytes(numbers, sizeof numbers, (uint64_t)(uintptr_t)q));
+}
+
+static bool is_item(const struct ch_queue_item *i, const struct uuid *host, uint64_t stream,
+                    uint64_t seq)
+{
+    const struct batch_head *h = &i->batch->head;
+
+    return h->seq == seq && h->stream == stream && memcmp(h->host.b, host->b, sizeof host->b) == 0;
+}
+
+/* Without memory there is no index, and the list is walked. */
+static void index_add(struct ch_queue *q, const struct ch_queue_item *i)
+{
+    const struct batch_head *h = &i->batch->head;
+    uint64_t key = key_of(q, &h->host, h->stream, h->seq);
+
+    q->indexed = map_reserve(&q->index) == ERR_OK;
+    if (q->indexed) {
+        while (map_get(&q->index, key)) {
+            key++;
+        }
+        (void)map_put(&q->index, key, (uint64_t)(uintptr_t)i);
+    }
+}
+
+bool ch_queue_has(struct ch_queue *q, const struct uuid *host, uint64_t stream, uint64_t seq)
+{
+    const struct ch_queue_item *i = q->first;
+    uint64_t key = key_of(q, host, stream, seq), place;
+
+    if (!q->indexed && i) {
+        map_clear(&q->index);
+        q->indexed = true;
+        for (; i && q->indexed; i = i->next) {
+            index_add(q, i);
+        }
+    }
+    if (!q->indexed) {
+        for (i = q->first; i && !is_item(i, host, stream, seq); i = i->next) {
+        }
+        return i != NULL;
+    }
+    for (; (place = map_get(&q->index, key)) != 0; key++) {
+        if (is_item((const struct ch_queue_item *)(uintptr_t)place, host, stream, seq)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* -- in and out -- */
+
 bool ch_queue_put(struct ch_queue *q, struct ch_queue_item *item)
 {
     if (q->bytes + item->bytes > q->bytes_max) {
@@ -50,6 +113,9 @@ bool ch_queue_put(struct ch_queue *q, struct ch_queue_item *item)
     q->last = &item->next;
     q->bytes += item->bytes;
     q->batches++;
+    if (q->indexed) {
+        index_add(q, item);
+    }
     return true;
 }
 
@@ -71,6 +137,7 @@ bool ch_queue_take(struct ch_queue *q, size_t cells_max, size_t bytes_max)
     if (!q->first) {
         q->last = &q->first;
     }
+    q->indexed = false; /* it is made again when somebody asks */
     return q->sending != NULL;
 }
 

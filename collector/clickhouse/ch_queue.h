@@ -4,6 +4,7 @@
 #define PROCFLEET_COLLECTOR_CLICKHOUSE_CH_QUEUE_H
 
 #include "collector/store/store_conf.h"
+#include "common/base/map.h"
 
 struct ch_queue_item {
     struct ch_queue_item *next;
@@ -18,6 +19,8 @@ struct ch_queue {
     struct ch_queue_item *first, **last;
     struct ch_queue_item *sending;
     size_t bytes, batches, bytes_max; /* without those of `sending` */
+    struct map index;                 /* from their numbers' hash to them; when it is made: */
+    bool indexed;
 };
 
 void ch_queue_init(struct ch_queue *q, size_t bytes_max);
@@ -31,6 +34,8 @@ void ch_queue_free(struct ch_queue_item *list); /* likewise; with all behind it 
 bool ch_queue_put(struct ch_queue *q, struct ch_queue_item *item);
 /* The oldest become `sending`, until they are so many cells or bytes. False: there are none. */
 bool ch_queue_take(struct ch_queue *q, size_t cells, size_t bytes);
+/* Whether that batch waits. */
+bool ch_queue_has(struct ch_queue *q, const struct uuid *host, uint64_t stream, uint64_t seq);
 /* `sending` in the order of the tables, by host and time: an array of *n. NULL: no memory */
 struct ch_queue_item **ch_queue_sorted(const struct ch_queue *q, size_t *n);
 

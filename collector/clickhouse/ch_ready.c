@@ -13,6 +13,8 @@
 #define ASK_NS  (60 * CLK_S)
 #define SAME_NS (60 * CLK_S) /* another collector of the name was alive so recently */
 
+#define PAGE_BITS 12u
+
 /* The tables at one replica. ERR_VERSION: an administrator must migrate. */
 static enum err tables_make(struct ch_http *h, const struct ch_layout *wanted,
                             struct ch_migrate_plan *plan, struct errmsg *why)
@@ -139,13 +141,14 @@ enum err ch_ready_ledger_read(const struct ch_ready_ledger *l, const void *p, si
     return e == ERR_END ? ERR_OK : e;
 }
 
-enum err ch_ready_ledger(struct ch_http *h, const struct ch_ready_ledger *l, struct errmsg *why)
+/* One part of the hosts, by their hashes' first bits; 0 bits: all. */
+static enum err ledger_page(struct ch_http *h, const struct ch_ready_ledger *l, unsigned bits,
+                            unsigned page, struct buf *reply, struct errmsg *why)
 {
-    struct buf sql, reply;
+    struct buf sql;
     enum err e;
 
     buf_init(&sql, 4096);
-    buf_init(&reply, CH_HTTP_REPLY_MAX);
     /* Where runs of numbers begin and end, not the numbers: a ledger may have 10^9 of these. */
     buf_put_str(&sql,
                 "SELECT host_id, stream, "
@@ -161,11 +164,36 @@ enum err ch_ready_ledger(struct ch_http *h, const struct ch_ready_ledger *l, str
         buf_put_str(&sql, " AND received >= ");
         ch_schema_time(&sql, ch_http_dialect(h), l->received_ns);
     }
+    if (bits) {
+        buf_printf(&sql, " AND bitShiftRight(sipHash64(toString(host_id)), %u) = %u", 64 - bits,
+                   page);
+    }
     buf_put_str(&sql, " GROUP BY host_id, stream) FORMAT Native");
-    e = ch_http_ask(h, buf_cstr(&sql), ASK_NS, &reply, why);
-    e = e ? e : ch_ready_ledger_read(l, reply.p, reply.n);
-    buf_fini(&reply);
+    e = ch_http_ask(h, buf_cstr(&sql), ASK_NS, reply, why);
     buf_fini(&sql);
+    return e;
+}
+
+enum err ch_ready_ledger(struct ch_http *h, const struct ch_ready_ledger *l, struct errmsg *why)
+{
+    unsigned bits = 0, page = 0;
+    struct buf reply;
+    enum err e;
+
+    buf_init(&reply, CH_HTTP_REPLY_MAX);
+    do {
+        e = ledger_page(h, l, bits, page, &reply, why);
+        if (e == ERR_FULL && bits < PAGE_BITS) { /* it is divided by four */
+            why->text[0] = 0;
+            bits += 2;
+            page *= 4;
+            e = ERR_OK;
+            continue;
+        }
+        e = e ? e : ch_ready_ledger_read(l, reply.p, reply.n);
+        page++;
+    } while (!e && page < 1u << bits);
+    buf_fini(&reply);
     return !e || why->text[0] ? e : errmsg_set(why, e, "cannot read the ledger: %s", err_text(e));
 }
 

@@ -559,6 +559,12 @@ static void put_batch(struct ch_rows *r, int64_t t0_ns, int64_t t1_ns)
     ch_native_u64(b, CH_BATCH_alive, r->alive);
     ch_native_u64(b, CH_BATCH_lost, put_ledger(b, rest));
     ch_native_str(b, CH_BATCH_rest, (struct str){(const char *)r->rest.p, r->rest.n});
+    if (rest->n_ticks) {
+        ch_native_u64(b, CH_BATCH_tick0, (uint64_t)rest->wall_ns[0]);
+        ch_native_u64(b, CH_BATCH_tick1, (uint64_t)rest->wall_ns[rest->n_ticks - 1]);
+        ch_native_u64(b, CH_BATCH_mono0, (uint64_t)rest->mono_ns[0]);
+        ch_native_u64(b, CH_BATCH_mono1, (uint64_t)rest->mono_ns[rest->n_ticks - 1]);
+    }
 }
 
 enum err ch_rows_add(struct ch_rows *r, const struct ch_rows_batch *b)

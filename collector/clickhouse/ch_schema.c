@@ -40,7 +40,7 @@ static const struct ch_column event_columns[] = {CH_EVENT_COLUMNS(COLUMN, EVENT)
 static const struct ch_column batch_columns[] = {CH_BATCH_COLUMNS(COLUMN, BATCH)};
 static const struct ch_column host_columns[] = {CH_HOST_COLUMNS(COLUMN, HOST)};
 static const struct ch_column host_state_columns[] = {CH_HOST_STATE_COLUMNS(COLUMN, HOST_STATE)};
-static const struct ch_column done_columns[] = {CH_DONE_COLUMNS(COLUMN, DONE)};
+static const struct ch_column fold_columns[] = {CH_FOLD_COLUMNS(COLUMN, FOLD)};
 static const struct ch_column collector_columns[] = {CH_COLLECTOR_COLUMNS(COLUMN, COLLECTOR)};
 static const struct ch_column schema_columns[] = {CH_SCHEMA_COLUMNS(COLUMN, SCHEMA)};
 
@@ -285,6 +285,7 @@ int64_t ch_schema_keep(enum ch_table t, const struct ch_keep *keep)
     case CH_MINUTE:
         return keep->minute_ns;
     case CH_HOUR:
+    case CH_FOLD:
         return keep->hour_ns;
     case CH_EVENT:
         return keep->event_ns;
@@ -298,7 +299,6 @@ int64_t ch_schema_keep(enum ch_table t, const struct ch_keep *keep)
         return keep->hour_ns > longest ? keep->hour_ns : longest;
     case CH_HOST:
     case CH_HOST_STATE:
-    case CH_DONE:
     case CH_COLLECTOR:
     case CH_SCHEMA:
     case CH_TABLES:

@@ -8,12 +8,13 @@
 #include "collector/clickhouse/ch_forward.h"
 #include "collector/clickhouse/ch_queue.h"
 #include "collector/clickhouse/ch_ready.h"
+#include "collector/clickhouse/ch_send.h"
 #include "collector/clickhouse/ch_sent.h"
+#include "collector/clickhouse/ch_tier.h"
 #include "collector/store/batch_time.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
-#include "common/base/vec.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 
@@ -30,29 +31,22 @@
 #define SAVE_NS     (10 * CLK_S)
 #define STATE_NS    (10 * CLK_S)
 #define SLICE_NS    (900 * CLK_S)
-#define INSERT_NS   (60 * CLK_S)
 #define PAUSE_MIN   (CLK_S / 2)
 #define PAUSE_MAX   (60 * CLK_S)
 #define GATHER_MAX  (10 * CLK_S)
 #define FEW_ROWS    4096u
 #define LAGGING_NS  (60 * CLK_S)
 #define LEDGER_BACK (600 * CLK_S) /* how far clocks may have been set back */
-#define KEYS_MAX    (1u << 20)
-#define DAYS_FULL   8u /* and CH_ROWS_DAYS_MAX of one batch: a server takes 100 partitions */
-#define BODY_MAX    ((size_t)384 << 20) /* cells up to full and those of one batch, all columns */
-
-struct sink_key {
-    struct uuid host;
-    uint64_t stream, seq;
-};
+#define FLUSH_NS    (5 * CLK_S)   /* so long the end waits for what the queue has */
 
 struct ch_sink {
     struct ch_sink_conf conf;
     char *dir;
     struct ch_http *http;
-    struct ch_rows *rows;
+    struct ch_send *send;
     struct store *store;
     struct os_thread *thread;
+    struct ch_tier *tier;    /* has the tiers made of what was sent */
     struct os_mutex *saving; /* one writes the state at a time; taken before the lock */
     struct os_mutex *lock;
     struct os_cond *cond;
@@ -65,15 +59,11 @@ struct ch_sink {
     struct ch_sent_from backlog; /* what the store has to be asked for; INT64_MAX: nothing */
     struct ch_sent_from lowered; /* of it, since the pass began: what overflowed meanwhile */
     bool stop, noted;            /* noted: what recovery found is in `backlog` */
+    bool flushed;                /* after `stop`: what the queue had is in, or cannot be sent */
     struct ch_sink_stats stats;
 
     /* The thread's own. */
-    struct sink_key *keys; /* of the block under way */
-    size_t n_keys, cap_keys;
-    size_t left_out; /* of them */
-    bool more;       /* the block under way is not the last one of `sending` */
-    struct buf sql, body;
-    uint64_t block; /* numbers them */
+    bool more; /* the block under way is not the last one of `sending` */
     bool ready, head_done;
     int64_t saved_ns, told_ns, lag_told_ns, live_ns;
     int64_t pass_at_ns; /* where the pass over the backlog is; INT64_MIN: none runs */
@@ -89,62 +79,6 @@ struct ch_sink {
     int64_t forward_at_ns;
     uint64_t forwarded;
 };
-
-/* -- opening -- */
-
-enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, struct errmsg *why)
-{
-    struct ch_sink *s = mem_zalloc(sizeof *s);
-    struct ch_sent_conf sent = {conf->fio, NULL, conf->name, conf->hosts_max, conf->forget_ns};
-    enum err e = ERR_NOMEM;
-
-    if (!s) {
-        return ERR_NOMEM;
-    }
-    s->conf = *conf;
-    ch_queue_init(&s->queue, CH_SINK_QUEUE_BYTES);
-    s->pass_at_ns = INT64_MIN;
-    s->lowered = (struct ch_sent_from){INT64_MAX, INT64_MAX, 0};
-    s->started_ns = os_utc_ns();
-    buf_init(&s->sql, (size_t)1 << 20);
-    buf_init(&s->body, BODY_MAX);
-    s->dir = os_path_join(conf->data_dir, "clickhouse");
-    if (s->dir) {
-        sent.dir = s->dir;
-        e = os_mutex_create(&s->lock);
-        e = e ? e : os_mutex_create(&s->saving);
-    }
-    e = e ? e : os_cond_create(&s->cond, s->lock);
-    e = e ? e : ch_sent_open(&s->sent, &sent, &s->backlog, why);
-    e = e ? e : ch_ready_id(&s->id, s->dir, why);
-    e = e ? e : ch_rows_create(&s->rows, conf->name);
-    e = e ? e : ch_http_open(&s->http, &conf->server, why);
-    if (e) {
-        ch_sink_close(s);
-        return e;
-    }
-    *out = s;
-    return ERR_OK;
-}
-
-void ch_sink_close(struct ch_sink *s)
-{
-    if (!s) {
-        return;
-    }
-    ch_queue_fini(&s->queue);
-    ch_http_close(s->http);
-    ch_rows_destroy(s->rows);
-    ch_sent_close(s->sent);
-    os_cond_destroy(s->cond);
-    os_mutex_destroy(s->lock);
-    os_mutex_destroy(s->saving);
-    buf_fini(&s->sql);
-    buf_fini(&s->body);
-    mem_free(s->keys);
-    mem_free(s->dir);
-    mem_free(s);
-}
 
 /* -- from other threads -- */
 
@@ -314,6 +248,121 @@ static void lag_log(struct ch_sink *s)
     }
 }
 
+/* -- one block -- */
+
+static void sink_tell(void *ctx, enum err e, const char *what, const struct errmsg *why)
+{
+    trouble_set(ctx, e, what, why);
+}
+
+static bool sink_wait(void *ctx, int64_t ns)
+{
+    struct ch_sink *s = ctx;
+
+    if (is_stopping(s)) {
+        return false;
+    }
+    lag_log(s);
+    os_mutex_lock(s->lock);
+    s->stats.retries++;
+    os_mutex_unlock(s->lock);
+    sink_pause(s, ns);
+    return true;
+}
+
+static void sink_done(void *ctx, const struct ch_send_done *b)
+{
+    struct ch_sink *s = ctx;
+    int64_t now_ns = os_utc_ns();
+    struct ch_queue_item *done;
+
+    os_mutex_lock(s->lock);
+    for (size_t i = 0; i < b->n_keys; i++) {
+        err_ignore(ch_sent_add(s->sent, &b->keys[i].host, b->keys[i].stream, b->keys[i].seq,
+                               b->keys[i].seq, now_ns));
+    }
+    s->stats.batches += b->n_keys - b->given_up;
+    s->stats.given_up += b->given_up;
+    s->stats.cells += b->cells;
+    s->stats.samples += b->samples;
+    s->stats.values += b->values;
+    s->stats.bytes = ch_http_bytes_sent(s->http);
+    s->stats.blocks++;
+    s->stats.cpu_ns = os_thread_cpu_ns();
+    done = s->more ? NULL : s->queue.sending;
+    s->queue.sending = s->more ? s->queue.sending : NULL;
+    os_mutex_unlock(s->lock);
+    ch_queue_free(done);
+}
+
+static enum err sink_send_create(struct ch_sink *s)
+{
+    const struct ch_send_conf conf = {.http = s->http,
+                                      .collector = s->conf.name,
+                                      .started_ns = s->started_ns,
+                                      .samples = s->conf.samples,
+                                      .n_samples = s->conf.n_samples,
+                                      .quorum = s->conf.quorum,
+                                      .tell = sink_tell,
+                                      .wait = sink_wait,
+                                      .done = sink_done,
+                                      .ctx = s};
+
+    return ch_send_create(&s->send, &conf);
+}
+
+/* -- opening -- */
+
+enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf *conf, struct errmsg *why)
+{
+    struct ch_sink *s = mem_zalloc(sizeof *s);
+    struct ch_sent_conf sent = {conf->fio, NULL, conf->name, conf->hosts_max, conf->forget_ns};
+    enum err e = ERR_NOMEM;
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->conf = *conf;
+    ch_queue_init(&s->queue, CH_SINK_QUEUE_BYTES);
+    s->pass_at_ns = INT64_MIN;
+    s->lowered = (struct ch_sent_from){INT64_MAX, INT64_MAX, 0};
+    s->started_ns = os_utc_ns();
+    s->dir = os_path_join(conf->data_dir, "clickhouse");
+    if (s->dir) {
+        sent.dir = s->dir;
+        e = os_mutex_create(&s->lock);
+        e = e ? e : os_mutex_create(&s->saving);
+    }
+    e = e ? e : os_cond_create(&s->cond, s->lock);
+    e = e ? e : ch_sent_open(&s->sent, &sent, &s->backlog, why);
+    e = e ? e : ch_ready_id(&s->id, s->dir, why);
+    e = e ? e : ch_http_open(&s->http, &conf->server, why);
+    e = e ? e : sink_send_create(s);
+    if (e) {
+        ch_sink_close(s);
+        return e;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void ch_sink_close(struct ch_sink *s)
+{
+    if (!s) {
+        return;
+    }
+    ch_tier_stop(s->tier);
+    ch_queue_fini(&s->queue);
+    ch_send_destroy(s->send);
+    ch_http_close(s->http);
+    ch_sent_close(s->sent);
+    os_cond_destroy(s->cond);
+    os_mutex_destroy(s->lock);
+    os_mutex_destroy(s->saving);
+    mem_free(s->dir);
+    mem_free(s);
+}
+
 /* -- getting ready -- */
 
 /* As ch_ready_ledger's add. */
@@ -396,158 +445,6 @@ static void sink_prepare(struct ch_sink *s)
     }
 }
 
-/* -- one block -- */
-
-/* Sends until it is in. *again: the outcome of an attempt was not known. ERR_CLOSED: the sink ends;
- * other errors: the block cannot be encoded. */
-static enum err block_insert(struct ch_sink *s, enum ch_table t, const char *what, bool *again)
-{
-    struct ch_block *b = ch_rows_block(s->rows, t);
-    char token[256];
-    struct ch_http_insert in = {.token = token, .quorum = s->conf.quorum};
-    int64_t pause_ns = PAUSE_MIN;
-    enum err e;
-
-    if (!ch_native_rows(b)) {
-        return ERR_OK;
-    }
-    buf_reset(&s->sql);
-    buf_reset(&s->body);
-    e = ch_native_encode(b, ch_http_dialect(s->http), &s->sql, &s->body);
-    if (e) {
-        return e;
-    }
-    (void)snprintf(token, sizeof token, "%.100s/%" PRId64 "/%" PRIu64 "/%s", s->conf.name,
-                   s->started_ns, s->block, what);
-    in.sql = buf_cstr(&s->sql);
-    in.body = s->body.p;
-    in.n = s->body.n;
-    for (;;) {
-        struct errmsg why = {""};
-
-        e = ch_http_insert(s->http, &in, INSERT_NS, &why);
-        if (e != ERR_CLOSED) {
-            trouble_set(s, e, what, &why);
-        }
-        if (!e || e == ERR_CLOSED || is_stopping(s)) {
-            return e ? ERR_CLOSED : ERR_OK;
-        }
-        *again = true;
-        lag_log(s);
-        os_mutex_lock(s->lock);
-        s->stats.retries++;
-        os_mutex_unlock(s->lock);
-        sink_pause(s, e == ERR_REFUSED || e == ERR_ACCESS ? PAUSE_MAX / 4 : pause_ns);
-        pause_ns = pause_ns * 2 < PAUSE_MAX ? pause_ns * 2 : PAUSE_MAX;
-    }
-}
-
-static void block_sent(struct ch_sink *s)
-{
-    int64_t now_ns = os_utc_ns();
-    struct ch_queue_item *done;
-
-    os_mutex_lock(s->lock);
-    for (size_t i = 0; i < s->n_keys; i++) {
-        err_ignore(ch_sent_add(s->sent, &s->keys[i].host, s->keys[i].stream, s->keys[i].seq,
-                               s->keys[i].seq, now_ns));
-    }
-    s->stats.batches += ch_rows_batches(s->rows) - ch_rows_given_up(s->rows);
-    s->stats.given_up += ch_rows_given_up(s->rows);
-    s->stats.cells += ch_native_rows(ch_rows_block(s->rows, CH_CELL));
-    s->stats.samples += ch_native_rows(ch_rows_block(s->rows, CH_SAMPLE));
-    s->stats.values += ch_rows_values(s->rows);
-    s->stats.bytes = ch_http_bytes_sent(s->http);
-    s->stats.blocks++;
-    s->stats.cpu_ns = os_thread_cpu_ns();
-    done = s->more ? NULL : s->queue.sending;
-    s->queue.sending = s->more ? s->queue.sending : NULL;
-    os_mutex_unlock(s->lock);
-    ch_queue_free(done);
-    if (ch_rows_given_up(s->rows) > s->left_out) {
-        log_line(
-            LOG_WARN, "clickhouse", "given_up", "batches=%zu remedy=%s",
-            ch_rows_given_up(s->rows) - s->left_out,
-            "\"retention dropped their rows before they were sent: raise retention.raw.age and "
-            ".bytes if ClickHouse may be down for longer\"");
-    }
-}
-
-/* The rows at hand, and then what says that they are there. */
-static enum err block_send(struct ch_sink *s, bool again)
-{
-    static const enum ch_table order[] = {CH_CELL, CH_SAMPLE, CH_EVENT, CH_PROCESS, CH_HOST};
-    enum err e = ERR_OK;
-
-    s->block++;
-    if (again) {
-        ch_rows_announce(s->rows, CH_COMING, true);
-        e = block_insert(s, CH_BATCH, "coming", &again);
-    }
-    for (size_t i = 0; i < sizeof order / sizeof *order && !e; i++) {
-        e = block_insert(s, order[i], ch_schema_table(order[i]), &again);
-    }
-    if (!e) {
-        ch_rows_announce(s->rows, CH_STORED, again);
-        e = block_insert(s, CH_BATCH, "batch", &again);
-    }
-    if (!e) {
-        block_sent(s);
-    } else if (e != ERR_CLOSED) {
-        log_line(LOG_ERROR, "clickhouse", "block_left_out", "batches=%zu reason=%s",
-                 ch_rows_batches(s->rows), err_name(e));
-    }
-    ch_rows_reset(s->rows);
-    s->n_keys = s->left_out = 0;
-    return e;
-}
-
-static bool block_is_full(struct ch_sink *s)
-{
-    return ch_native_rows(ch_rows_block(s->rows, CH_CELL)) >= CH_SINK_CELLS ||
-           ch_native_rows(ch_rows_block(s->rows, CH_SAMPLE)) >= CH_SINK_SAMPLES ||
-           ch_rows_bytes(s->rows) >= CH_SINK_BYTES || ch_rows_days(s->rows) >= DAYS_FULL ||
-           s->n_keys >= KEYS_MAX / 2;
-}
-
-static bool samples_wanted(const struct ch_sink *s, const char *host)
-{
-    for (size_t i = 0; i < s->conf.n_samples; i++) {
-        if (glob_match(str_make(s->conf.samples[i]), str_make(host))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum err block_add(struct ch_sink *s, const struct ch_rows_batch *batch)
-{
-    struct ch_rows_batch b = *batch;
-    const struct batch_head *head = &b.rest->head;
-    enum err e = VEC_ROOM(&s->keys, &s->cap_keys, s->n_keys + 1, KEYS_MAX);
-
-    if (e) {
-        return e;
-    }
-    b.samples = samples_wanted(s, b.host_name);
-    e = ch_rows_add(s->rows, &b);
-    if (e == ERR_INVALID || e == ERR_FULL) { /* no agent makes such */
-        char id[UUID_TEXT];
-
-        log_line(LOG_ERROR, "clickhouse", "batch_left_out",
-                 "host_id=%s seq=%" PRIu64 " reason=%s remedy=%s", uuid_format(id, &head->host),
-                 head->seq, err_name(e),
-                 "\"more cells or days than a batch can have: see what runs as an agent there\"");
-        err_ignore(ch_rows_leave_out(s->rows, &b));
-        s->left_out++;
-        e = ERR_OK;
-    }
-    if (!e) {
-        s->keys[s->n_keys++] = (struct sink_key){head->host, head->stream, head->seq};
-    }
-    return e;
-}
-
 /* -- live -- */
 
 static enum err live_add(struct ch_sink *s, const struct ch_queue_item *i)
@@ -558,7 +455,7 @@ static enum err live_add(struct ch_sink *s, const struct ch_queue_item *i)
                                     .received_ns = i->received_ns,
                                     .host_name = i->name};
 
-    return block_add(s, &b);
+    return ch_send_add(s->send, &b);
 }
 
 static enum err live_send(struct ch_sink *s)
@@ -569,7 +466,7 @@ static enum err live_send(struct ch_sink *s)
     enum err e;
 
     os_mutex_lock(s->lock);
-    some = ch_queue_take(&s->queue, CH_SINK_CELLS, CH_SINK_BYTES);
+    some = ch_queue_take(&s->queue, CH_SEND_CELLS, CH_SEND_BYTES);
     os_mutex_unlock(s->lock);
     if (!some) {
         return ERR_OK;
@@ -578,14 +475,14 @@ static enum err live_send(struct ch_sink *s)
     e = list ? ERR_OK : ERR_NOMEM;
     for (size_t i = 0; i < n && !e; i++) {
         e = live_add(s, list[i]);
-        if (!e && i + 1 < n && block_is_full(s)) {
+        if (!e && i + 1 < n && ch_send_is_full(s->send)) {
             s->more = true;
-            e = block_send(s, false);
+            e = ch_send_block(s->send, false);
             s->more = false;
         }
     }
     mem_free(list);
-    return e ? e : block_send(s, false);
+    return e ? e : ch_send_block(s->send, false);
 }
 
 /* What was taken and not sent is to be read from the store some day. */
@@ -602,8 +499,7 @@ static void live_put_back(struct ch_sink *s)
     s->queue.sending = NULL;
     os_mutex_unlock(s->lock);
     ch_queue_free(list);
-    ch_rows_reset(s->rows);
-    s->n_keys = s->left_out = 0;
+    ch_send_reset(s->send);
 }
 
 /* -- backlog -- */
@@ -614,10 +510,8 @@ static bool stored_is_sent(void *ctx, const struct uuid *host, uint64_t stream, 
     bool sent;
 
     os_mutex_lock(s->lock);
-    sent = ch_sent_has(s->sent, host, stream, seq);
-    for (const struct ch_queue_item *i = s->queue.first; i && !sent; i = i->next) { /* it will be */
-        sent = i->batch->head.seq == seq && i->batch->head.stream == stream;
-    }
+    sent = ch_sent_has(s->sent, host, stream, seq) ||
+           ch_queue_has(&s->queue, host, stream, seq); /* it will be */
     os_mutex_unlock(s->lock);
     return sent;
 }
@@ -635,8 +529,8 @@ static enum err stored_when_full(struct ch_sink *s)
 {
     enum err e = ERR_OK;
 
-    if (block_is_full(s)) {
-        e = block_send(s, s->again);
+    if (ch_send_is_full(s->send)) {
+        e = ch_send_block(s->send, s->again);
         s->again = false;
     }
     return e;
@@ -645,7 +539,7 @@ static enum err stored_when_full(struct ch_sink *s)
 static enum err stored_take(void *ctx, const struct ch_rows_batch *b)
 {
     struct ch_sink *s = ctx;
-    enum err e = is_stopping(s) ? ERR_CLOSED : block_add(s, b);
+    enum err e = is_stopping(s) ? ERR_CLOSED : ch_send_add(s->send, b);
 
     s->again = s->again || b->received_ns <= s->started_ns;
     return e ? e : stored_when_full(s);
@@ -656,7 +550,7 @@ static enum err stored_process(void *ctx, const struct uuid *host, const struct 
 {
     struct ch_sink *s = ctx;
 
-    ch_rows_process(s->rows, host, boot, info, seen_ns);
+    ch_send_process(s->send, host, boot, info, seen_ns);
     return stored_when_full(s);
 }
 
@@ -664,8 +558,8 @@ static enum err stored_flush(struct ch_sink *s)
 {
     enum err e = ERR_OK;
 
-    if (s->n_keys || ch_native_rows(ch_rows_block(s->rows, CH_PROCESS))) {
-        e = block_send(s, s->again);
+    if (!ch_send_is_empty(s->send)) {
+        e = ch_send_block(s->send, s->again);
         s->again = false;
     }
     return e;
@@ -749,7 +643,7 @@ static enum err backlog_send(struct ch_sink *s)
 {
     struct ch_backlog b = {
         .is_sent = stored_is_sent, .take = stored_take, .process = stored_process, .ctx = s};
-    uint64_t blocks = s->block;
+    uint64_t blocks = ch_send_blocks(s->send);
     int64_t until_ns;
     bool last;
     enum err e = s->view ? ERR_OK : slice_begin(s);
@@ -760,7 +654,7 @@ static enum err backlog_send(struct ch_sink *s)
     until_ns = clk_add(s->pass_at_ns, SLICE_NS);
     last = until_ns > os_utc_ns() - SLICE_NS / 3;
     b.view = s->view;
-    while (!e && s->block == blocks && s->view_host < store_view_hosts(s->view)) {
+    while (!e && ch_send_blocks(s->send) == blocks && s->view_host < store_view_hosts(s->view)) {
         e = ch_backlog_span(&b, s->view_host++, s->pass_at_ns, last ? INT64_MAX : until_ns);
     }
     e = e ? e : stored_flush(s); /* live batches must not come into a block of these */
@@ -796,7 +690,7 @@ static enum err forward_slice(struct ch_sink *s)
 {
     struct ch_backlog b = {
         .is_sent = stored_never_sent, .take = forward_take, .process = stored_process, .ctx = s};
-    uint64_t blocks = s->block;
+    uint64_t blocks = ch_send_blocks(s->send);
     int64_t until_ns;
     enum err e = ERR_OK;
 
@@ -814,7 +708,7 @@ static enum err forward_slice(struct ch_sink *s)
     until_ns = clk_add(s->forward_at_ns, SLICE_NS);
     until_ns = until_ns < s->forward.until_ns ? until_ns : s->forward.until_ns;
     b.view = s->forward_view;
-    while (!e && s->block == blocks && s->forward_host < store_view_hosts(b.view)) {
+    while (!e && ch_send_blocks(s->send) == blocks && s->forward_host < store_view_hosts(b.view)) {
         size_t i = s->forward_host++;
 
         if (glob_match(str_make(s->forward.hosts), str_make(store_view_host(b.view, i)->name))) {
@@ -850,8 +744,7 @@ static enum err forward_poll(struct ch_sink *s)
     if (e == ERR_CLOSED) { /* the request stays for the next start */
         return e;
     }
-    ch_rows_reset(s->rows);
-    s->n_keys = s->left_out = 0;
+    ch_send_reset(s->send);
     e = e == ERR_END ? ERR_OK : e;
     log_line(e ? LOG_WARN : LOG_INFO, "clickhouse", e ? "forward_failed" : "forwarded",
              "batches=%" PRIu64 " reason=%s", s->forwarded, err_name(e));
@@ -916,10 +809,9 @@ static void sink_housekeep(struct ch_sink *s)
                                 .name = s->conf.name,
                                 .id = &s->id,
                                 .started_ns = s->started_ns,
-                                .sql = &s->sql,
-                                .body = &s->body,
                                 .host_state = s->conf.host_state,
                                 .ctx = s->conf.ctx};
+        ch_send_buffers(s->send, &tell.sql, &tell.body);
         ch_tell_all(&tell);
     }
 }
@@ -960,6 +852,26 @@ static void sink_round(struct ch_sink *s)
     sink_housekeep(s);
 }
 
+/* The end: what the queue has goes in if it can at once; the rest is read from the store after the
+ * next start. */
+static void sink_flush(struct ch_sink *s)
+{
+    bool some = s->ready;
+    enum err e = ERR_OK;
+
+    while (some && !e) {
+        e = live_send(s);
+        os_mutex_lock(s->lock);
+        some = s->queue.first != NULL;
+        os_mutex_unlock(s->lock);
+    }
+    live_put_back(s);
+    os_mutex_lock(s->lock);
+    s->flushed = true;
+    os_cond_wake_all(s->cond);
+    os_mutex_unlock(s->lock);
+}
+
 static void sink_run(void *arg)
 {
     struct ch_sink *s = arg;
@@ -972,7 +884,7 @@ static void sink_run(void *arg)
     while (!is_stopping(s)) {
         sink_round(s);
     }
-    live_put_back(s);
+    sink_flush(s);
     store_view_close(s->view);
     store_view_close(s->forward_view);
     s->view = s->forward_view = NULL;
@@ -981,18 +893,32 @@ static void sink_run(void *arg)
 
 enum err ch_sink_start(struct ch_sink *s, struct store *store)
 {
+    const struct ch_tier_conf tier = {.server = &s->conf.server,
+                                      .name = s->conf.name,
+                                      .keep_cell_ns = s->conf.keep.cell_ns,
+                                      .quorum = s->conf.quorum};
+    struct errmsg why = {""};
+    enum err e = ch_tier_start(&s->tier, &tier, &why);
+
     s->store = store;
-    return os_thread_start(&s->thread, "clickhouse", sink_run, s);
+    return e ? e : os_thread_start(&s->thread, "clickhouse", sink_run, s);
 }
 
 void ch_sink_stop(struct ch_sink *s)
 {
+    int64_t until_ns = clk_add(os_mono_ns(), FLUSH_NS);
+
     if (!s || !s->thread) {
         return;
     }
+    ch_tier_stop(s->tier);
+    s->tier = NULL;
     os_mutex_lock(s->lock);
     s->stop = true;
     os_cond_wake_all(s->cond);
+    while (!s->flushed && !s->stats.trouble[0] &&
+           os_cond_wait_until(s->cond, until_ns) != ERR_TIMEOUT) {
+    }
     os_mutex_unlock(s->lock);
     ch_http_stop(s->http);
     os_thread_join(s->thread);

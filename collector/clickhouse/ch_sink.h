@@ -6,8 +6,7 @@
  * event, process, host, then the ledger rows `stored`. An outcome that is not known means the same
  * block again, to the next replica, for ever; the ledger says `again` then.
  *
- * Bounds: CH_SINK_QUEUE_BYTES of batches that wait; a block of CH_SINK_CELLS cells, or
- * CH_SINK_BYTES.
+ * Bounds: CH_SINK_QUEUE_BYTES of batches that wait; a block: ch_send.h.
  * Threads: one of its own. stored, keep, stats and the rest from any. */
 #ifndef PROCFLEET_COLLECTOR_CLICKHOUSE_CH_SINK_H
 #define PROCFLEET_COLLECTOR_CLICKHOUSE_CH_SINK_H
@@ -17,9 +16,6 @@
 #include "collector/store/store_conf.h"
 
 #define CH_SINK_QUEUE_BYTES ((size_t)64 << 20)
-#define CH_SINK_CELLS       ((size_t)64 << 10)
-#define CH_SINK_SAMPLES     ((size_t)256 << 10)
-#define CH_SINK_BYTES       ((size_t)48 << 20)
 
 struct ch_sink;
 
@@ -45,7 +41,8 @@ NODISCARD enum err ch_sink_open(struct ch_sink **out, const struct ch_sink_conf 
                                 struct errmsg *why);
 /* Begins to send. Errors: ERR_NOMEM, ERR_IO */
 NODISCARD enum err ch_sink_start(struct ch_sink *s, struct store *store);
-/* Waits for the statement under way, a second at most; before the store closes. */
+/* Sends what the queue has when ClickHouse takes it, for five seconds at most; before the store
+ * closes. */
 void ch_sink_stop(struct ch_sink *s);
 void ch_sink_close(struct ch_sink *s); /* after it; NULL is allowed */
 

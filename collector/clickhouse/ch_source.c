@@ -7,6 +7,7 @@
 #include "collector/clickhouse/ch_join.h"
 #include "collector/clickhouse/ch_native.h"
 #include "collector/clickhouse/ch_view.h"
+#include "collector/clickhouse/ch_view_hosts.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
@@ -21,6 +22,9 @@
 #define DOWN_NS     (10 * CLK_S)    /* so long nothing is asked when it did not answer */
 #define CONNECT_NS  (CLK_S / 4)     /* who has less and waits in vain does not say it is down */
 #define STRINGS_MAX ((size_t)1 << 20)
+#define LIST_LEAST  (2 * CLK_S)        /* so long a list of hosts is good, */
+#define LIST_MOST   (30 * CLK_S)       /* or as long as four of them took */
+#define TIERS_LEAST (2 * 3600 * CLK_S) /* shorter windows are read from cells */
 #define NEVER       INT64_MIN
 
 struct ch_source {
@@ -31,8 +35,10 @@ struct ch_source {
     int64_t others_ns; /* monotonic: when it was asked whether there are others */
     bool others;
     int64_t told_ns;
-    int64_t down_until_ns; /* monotonic */
-    size_t url;            /* which replica a new connection asks first */
+    int64_t down_until_ns;       /* monotonic */
+    size_t url;                  /* which replica a new connection asks first */
+    struct ch_view_hosts *hosts; /* what was listed last, until then; NULL: nothing */
+    int64_t hosts_until_ns;
 };
 
 /* A view's connection. */
@@ -69,6 +75,7 @@ void ch_source_close(struct ch_source *s)
     for (size_t i = 0; i < s->n_idle; i++) {
         ch_http_close(s->idle[i]);
     }
+    ch_view_hosts_unref(s->hosts);
     os_mutex_destroy(s->lock);
     mem_free(s);
 }
@@ -182,6 +189,7 @@ static void lease_end(void *ctx)
             gone[n++] = s->idle[--s->n_idle];
         }
         s->url = ch_http_chosen(l->http);
+        s->hosts_until_ns = NEVER;
     }
     os_mutex_unlock(s->lock);
     while (n) {
@@ -271,27 +279,62 @@ static bool has_others(struct ch_source *s, const struct deadline *deadline)
     return others;
 }
 
+/* -- the list of hosts: one scan of the ledger for the questions of some seconds -- */
+
+/* NULL: there is none that is young enough. */
+static struct ch_view_hosts *hosts_get(struct ch_source *s)
+{
+    struct ch_view_hosts *h;
+
+    os_mutex_lock(s->lock);
+    h = s->hosts && os_mono_ns() < s->hosts_until_ns ? ch_view_hosts_ref(s->hosts) : NULL;
+    os_mutex_unlock(s->lock);
+    return h;
+}
+
+/* Asked for at begun_ns. */
+static void hosts_put(struct ch_source *s, struct ch_view_hosts *h, int64_t begun_ns)
+{
+    int64_t took_ns = clk_sub(os_mono_ns(), begun_ns), good_ns = took_ns * 4;
+    struct ch_view_hosts *old;
+
+    good_ns = good_ns > LIST_LEAST ? good_ns : LIST_LEAST;
+    good_ns = good_ns < LIST_MOST ? good_ns : LIST_MOST;
+    os_mutex_lock(s->lock);
+    old = s->hosts;
+    s->hosts = h;
+    s->hosts_until_ns = clk_add(begun_ns, good_ns);
+    os_mutex_unlock(s->lock);
+    ch_view_hosts_unref(old);
+}
+
 /* NULL: it does not answer. */
 static struct store_view *far_open(struct ch_source *s, const struct deadline *deadline)
 {
+    struct ch_view_hosts *hosts = hosts_get(s);
+    int64_t begun_ns = os_mono_ns();
     struct store_view *far = NULL;
     struct errmsg why = {""};
     struct lease *l;
 
     if (lease_take(s, deadline, &l, &why)) {
         trouble_tell(s, &why);
-        return NULL;
+    } else if (ch_view_open(&far,
+                            &(struct ch_view_conf){.ask = lease_ask,
+                                                   .closed = lease_end,
+                                                   .ctx = l,
+                                                   .dialect = ch_http_dialect(l->http),
+                                                   .database = s->conf.server->database,
+                                                   .hosts = hosts,
+                                                   .tiers_least_ns = TIERS_LEAST,
+                                                   .tiers_age_ns = s->conf.keep_cell_ns,
+                                                   .deadline = deadline},
+                            &why)) {
+        far = NULL; /* told by lease_ask; it has ended */
+    } else if (!hosts) {
+        hosts_put(s, ch_view_hosts_of(far), begun_ns);
     }
-    if (ch_view_open(&far,
-                     &(struct ch_view_conf){.ask = lease_ask,
-                                            .closed = lease_end,
-                                            .ctx = l,
-                                            .dialect = ch_http_dialect(l->http),
-                                            .database = s->conf.server->database,
-                                            .deadline = deadline},
-                     &why)) {
-        return NULL; /* told by lease_ask; it has ended */
-    }
+    ch_view_hosts_unref(hosts);
     return far;
 }
 

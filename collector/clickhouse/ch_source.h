@@ -24,6 +24,7 @@ struct ch_source_conf {
     enum ch_source_mode mode;
     const struct ch_http_conf *server; /* as who asks; borrowed, with its texts */
     const char *name;                  /* of this collector */
+    int64_t keep_cell_ns;              /* so long there are cells; 0: for ever */
 };
 
 struct ch_source;

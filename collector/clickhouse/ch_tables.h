@@ -13,7 +13,7 @@
     X(BATCH, batch, "host_id, stream, seq, collector", "kind", DAY, "t0")                  \
     X(HOST, host, "host_id", "seen", NONE, NULL)                                           \
     X(HOST_STATE, host_state, "host_id, collector", "seen", NONE, NULL)                    \
-    X(DONE, done, "tier, span", "made", NONE, NULL)                                        \
+    X(FOLD, fold, "host_id, tier, span", "made", MONTH, "span")                            \
     X(COLLECTOR, collector, "name", "seen", NONE, NULL)                                    \
     X(SCHEMA, schema, "version", "applied", NONE, NULL)
 
@@ -51,7 +51,9 @@
     X(T, mask, UINT64, ZSTD)        \
     X(T, mask_high, UINT64, ZSTD)
 
-/* Cells of a minute, of an hour, of one process and one set of metrics: as a cell. */
+/* Cells of a minute, of an hour, of one process: as a cell. Where a process has several sets of
+ * metrics in it, or cells that overlap, they stay apart. Rows whose `made` is not the newest of
+ * their host's hour in `fold` are none. */
 #define CH_TIER_COLUMNS(X, T)         \
     CH_SPAN_COLUMNS(X, T)             \
     X(T, last_ts, TIME, DOUBLE_DELTA) \
@@ -110,8 +112,8 @@
  * again: rows of it may have been sent before, so the host's tables are read with FINAL. hash: of
  * its stamps and counts; two of one key that differ come from clones. t0, t1: batch_time_span; a
  * batch without ticks and events: its arrival. clock: bit 0 known, bit 1 bounded. alive: processes
- * in its last tick but the idle one. rest: the batch without its rows, as wire_batch_pack makes it:
- * ticks, infos, events, ledger. */
+ * in its last tick but the idle one. tick0, tick1, mono0, mono1: the first and the last tick. rest:
+ * the batch without its rows, as wire_batch_pack makes it: ticks, infos, events, ledger. */
 #define CH_BATCH_COLUMNS(X, T)           \
     X(T, host_id, UUID, ZSTD)            \
     X(T, stream, UINT64, ZSTD)           \
@@ -140,7 +142,11 @@
     X(T, stage, STRINGS, ZSTD)           \
     X(T, reason, STRINGS, ZSTD)          \
     X(T, count, UINT64S, ZSTD)           \
-    X(T, rest, STRING, ZSTD)
+    X(T, rest, STRING, ZSTD)             \
+    X(T, tick0, TIME, DOUBLE_DELTA)      \
+    X(T, tick1, TIME, DOUBLE_DELTA)      \
+    X(T, mono0, INT64, DOUBLE_DELTA)     \
+    X(T, mono1, INT64, DOUBLE_DELTA)
 
 /* The name under which the host's newest batch came. */
 #define CH_HOST_COLUMNS(X, T) \
@@ -159,12 +165,16 @@
     X(T, connected, UINT8, ZSTD)    \
     X(T, clones, UINT32, ZSTD)
 
-/* Hours of a tier (minute, hour) that are made, of all that arrived before received_until. */
-#define CH_DONE_COLUMNS(X, T) \
-    X(T, tier, NAME, ZSTD)    \
-    X(T, span, TIME, ZSTD)    \
-    X(T, made, UINT64, ZSTD)  \
-    X(T, received_until, TIME, ZSTD)
+/* One hour of one host in a tier (minute, hour): made from so many batches of the ledger, whose
+ * numbers' hashes add up to `numbers`; rows of the tier have the same `made`. While they are made
+ * batches is 0. */
+#define CH_FOLD_COLUMNS(X, T)   \
+    X(T, host_id, UUID, ZSTD)   \
+    X(T, tier, NAME, ZSTD)      \
+    X(T, span, TIME, ZSTD)      \
+    X(T, made, UINT64, ZSTD)    \
+    X(T, batches, UINT64, ZSTD) \
+    X(T, numbers, UINT64, ZSTD)
 
 /* id: of its data_dir; two alive with one name are a mistake. */
 #define CH_COLLECTOR_COLUMNS(X, T) \

@@ -17,9 +17,12 @@
 #include "collector/clickhouse/ch_view_conf.h"
 #include "collector/store/read/store_read.h"
 
-/* Reads the list of hosts. conf is copied, what it points to borrowed until the view closes.
- * Errors: those of `ask`, ERR_CORRUPT (what came is no answer), ERR_NOMEM, ERR_FULL */
+/* Reads the list of hosts when conf has none. conf is copied, what it points to borrowed until the
+ * view closes. Errors: those of `ask`, ERR_CORRUPT (what came is no answer), ERR_NOMEM, ERR_FULL */
 NODISCARD enum err ch_view_open(struct store_view **out, const struct ch_view_conf *conf,
                                 struct errmsg *why);
+
+/* The list of such a view, for the next ones: ch_view_hosts_unref. */
+struct ch_view_hosts *ch_view_hosts_of(const struct store_view *view);
 
 #endif

@@ -10,6 +10,7 @@
 #include "common/os/uuid.h"
 
 #define STRINGS_MAX ((size_t)64 << 20) /* the index of one block's strings */
+#define BATCHES_ASK 400000u            /* rows of the ledger at once: some 32 MiB */
 
 struct buf *ch_view_ask_begin(struct ch_view *v)
 {
@@ -147,9 +148,16 @@ enum {
     BATCH_COLUMNS
 };
 
+/* A page of the list. */
+struct batches {
+    struct ch_view_batches *list;
+    size_t rows; /* it had */
+};
+
 static enum err batch_take(void *ctx, const struct ch_in *in, size_t i)
 {
-    struct ch_view_batches *b = ctx;
+    struct batches *page = ctx;
+    struct ch_view_batches *b = page->list;
     const struct ch_in_column *c = in->columns;
     uint8_t clock = (uint8_t)ch_native_get(&c[BATCH_CLOCK], i);
     struct ch_view_batch one = {
@@ -167,6 +175,7 @@ static enum err batch_take(void *ctx, const struct ch_in *in, size_t i)
     const struct ch_view_batch *last = b->n ? &b->at[b->n - 1] : NULL;
     enum err e;
 
+    page->rows++;
     if (last && last->stream == one.stream && last->seq == one.seq) {
         return ERR_OK; /* of two collectors */
     }
@@ -181,15 +190,9 @@ static enum err batch_take(void *ctx, const struct ch_in *in, size_t i)
     return e;
 }
 
-enum err ch_view_ask_batches(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
-                             const struct deadline *deadline, struct ch_view_batches *out)
+static void batches_ask(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                        const struct ch_view_batch *behind)
 {
-    struct buf reply;
-    enum err e;
-
-    *out = (struct ch_view_batches){.n = 0};
-    arena_init(&out->memory, CH_VIEW_LIST_MAX);
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
     buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq, boot, ");
     ch_view_ask_ns(v, "t0");
     buf_put_str(&v->sql, ", ");
@@ -203,8 +206,29 @@ enum err ch_view_ask_batches(struct ch_view *v, size_t host, int64_t since_ns, i
     buf_printf(&v->sql, " AND kind = %d", CH_STORED);
     ch_view_ask_when(v, "t1", ">=", since_ns);
     ch_view_ask_when(v, "t0", "<", until_ns);
-    buf_put_str(&v->sql, " ORDER BY stream, seq, collector");
-    e = ch_view_ask_rows(v, &reply, BATCH_COLUMNS, deadline, batch_take, out);
+    if (behind) {
+        buf_printf(&v->sql,
+                   " AND (stream > %" PRIu64 " OR (stream = %" PRIu64 " AND seq > %" PRIu64 "))",
+                   behind->stream, behind->stream, behind->seq);
+    }
+    buf_printf(&v->sql, " ORDER BY stream, seq, collector LIMIT %u", BATCHES_ASK);
+}
+
+enum err ch_view_ask_batches(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                             const struct deadline *deadline, struct ch_view_batches *out)
+{
+    struct batches page = {.list = out};
+    struct buf reply;
+    enum err e;
+
+    *out = (struct ch_view_batches){.n = 0};
+    arena_init(&out->memory, CH_VIEW_LIST_MAX);
+    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    do {
+        page.rows = 0;
+        batches_ask(v, host, since_ns, until_ns, out->n ? &out->at[out->n - 1] : NULL);
+        e = ch_view_ask_rows(v, &reply, BATCH_COLUMNS, deadline, batch_take, &page);
+    } while (!e && page.rows == BATCHES_ASK);
     buf_fini(&reply);
     return e;
 }

@@ -22,9 +22,10 @@ struct ch_view_old;
 struct ch_view {
     const struct view_ops *ops; /* first, as in every view */
     struct ch_view_conf conf;
-    struct arena memory; /* hosts and their texts */
-    size_t n;
-    struct store_host *hosts;
+    struct arena memory;
+    struct ch_view_hosts *list;
+    size_t n; /* of it, */
+    const struct store_host *hosts;
     struct ch_view_known *known;
     int64_t since_ns, until_ns; /* where infos are looked for */
     struct ch_view_old *old;    /* infos of other ranges, whose text may be in use */
@@ -92,6 +93,38 @@ void ch_view_ask_batches_fini(struct ch_view_batches *b);
 /* NULL: the ledger does not have it. */
 struct ch_view_batch *ch_view_ask_batch(const struct ch_view_batches *b, uint64_t stream,
                                         uint64_t seq);
+
+/* -- ch_view_fold.c: hours of a host in the tiers, and its ticks -- */
+
+enum { CH_VIEW_MINUTE, CH_VIEW_HOUR }; /* tiers */
+
+struct ch_view_hour {
+    int64_t hour_ns;
+    struct ch_view_made {
+        uint64_t made;             /* of the rows; 0: there are none */
+        uint64_t batches, numbers; /* of what they were made; batches 0: they are being made */
+        bool whole;                /* that is what the ledger has */
+    } tier[2];
+};
+
+struct ch_view_hours {
+    struct arena memory;
+    size_t n, cap;
+    struct ch_view_hour *at; /* by time; those of which something was made */
+};
+
+/* Those that meet [since, until), and one before and behind. ch_view_fold_fini also after an
+ * error. */
+NODISCARD enum err ch_view_fold_hours(struct ch_view *v, size_t host, int64_t since_ns,
+                                      int64_t until_ns, const struct deadline *deadline,
+                                      struct ch_view_hours *out);
+void ch_view_fold_fini(struct ch_view_hours *h);
+/* The one in which the moment lies; NULL: nothing was made of it. */
+const struct ch_view_hour *ch_view_fold_hour(const struct ch_view_hours *h, int64_t when_ns);
+
+/* What store_cells_scan says of the ask's ticks. */
+NODISCARD enum err ch_view_fold_ticks(struct ch_view *v, size_t host, const struct store_cells *ask,
+                                      struct store_ticks *out);
 
 /* -- the table's functions, each group in its file -- */
 

@@ -6,14 +6,26 @@
  * In the order of time: batches cut at the range's begin, cells, batches cut further on. */
 #include <string.h>
 
+#include "collector/clickhouse/ch_fold.h"
 #include "collector/clickhouse/ch_view_ask.h"
 #include "collector/store/read/store_cells.h"
 #include "common/base/clk.h"
 #include "common/os/deadline.h"
+#include "common/os/os.h"
 
-#define CELL_NS     (10 * CLK_S)
-#define PIECE_NS    (3600 * CLK_S) /* of cells read at once, at first */
-#define PIECE_LEAST (10 * CLK_S)
+#define CELL_NS (10 * CLK_S)
+
+/* What a stretch of time is read from, the finest first. */
+enum form { CELLS, MINUTES, HOURS, FORMS };
+
+static const struct {
+    enum ch_table table;
+    int64_t unit_ns;  /* no row crosses a multiple of it */
+    int64_t piece_ns; /* read at once, at first */
+    enum store_tier tier;
+} forms[FORMS] = {{CH_CELL, 10 * CLK_S, 3600 * CLK_S, STORE_10S},
+                  {CH_MINUTE, CH_FOLD_MINUTE_NS, 6 * 3600 * CLK_S, STORE_1MIN},
+                  {CH_HOUR, CH_FOLD_HOUR_NS, 240 * 3600 * CLK_S, STORE_1H}};
 
 struct far_cells {
     struct ch_view *v;
@@ -22,6 +34,9 @@ struct far_cells {
     enum err (*each)(void *ctx, const struct store_cell_row *row);
     void *ctx;
     int64_t lo_ns; /* since - before */
+    enum form form;
+    const struct ch_view_hours *hours; /* of tiers */
+    bool found;                        /* there was a row that counts */
     struct ch_view_batches list;
     bool *whole;             /* by place in the list: it is cut, and has samples */
     size_t *order;           /* of those to be read as batches, by time */
@@ -36,9 +51,9 @@ struct far_cells {
     struct proc_id last_id;
 };
 
-static bool is_cut_by(const struct ch_view_batch *b, int64_t border_ns)
+static bool is_cut_by(const struct ch_view_batch *b, int64_t border_ns, int64_t unit_ns)
 {
-    return border_ns % CELL_NS != 0 && b->t0_ns < border_ns && b->t1_ns >= border_ns;
+    return border_ns % unit_ns != 0 && b->t0_ns < border_ns && b->t1_ns >= border_ns;
 }
 
 static int64_t floor_of(int64_t ns, int64_t step_ns)
@@ -48,11 +63,12 @@ static int64_t floor_of(int64_t ns, int64_t step_ns)
     return ns - (rest < 0 ? rest + step_ns : rest);
 }
 
-/* Whether cells of the batch could lie across a border of what is asked for. */
-static bool is_cut(const struct store_cells *ask, const struct ch_view_batch *b)
+/* Whether rows of the batch that cross no multiple of the unit could lie across a border of what is
+ * asked for. */
+static bool is_cut(const struct store_cells *ask, const struct ch_view_batch *b, int64_t unit_ns)
 {
-    return is_cut_by(b, ask->since_ns) || is_cut_by(b, ask->until_ns) ||
-           (ask->step_ns % CELL_NS != 0 &&
+    return is_cut_by(b, ask->since_ns, unit_ns) || is_cut_by(b, ask->until_ns, unit_ns) ||
+           (ask->step_ns % unit_ns != 0 &&
             floor_of(b->t0_ns, ask->step_ns) != floor_of(b->t1_ns, ask->step_ns));
 }
 
@@ -160,7 +176,7 @@ static enum err batches_choose(struct far_cells *s, bool ticks)
     for (size_t i = 0; i < s->list.n; i++) {
         const struct ch_view_batch *b = &s->list.at[i];
 
-        if (is_cut(s->ask, b)) {
+        if (is_cut(s->ask, b, CELL_NS)) {
             first_ns = b->t0_ns < first_ns ? b->t0_ns : first_ns;
             last_ns = b->t1_ns > last_ns ? b->t1_ns : last_ns;
         }
@@ -173,7 +189,7 @@ static enum err batches_choose(struct far_cells *s, bool ticks)
     for (size_t i = 0; !e && i < s->list.n; i++) {
         size_t at = s->order[i];
 
-        s->whole[at] = s->whole[at] && is_cut(s->ask, &s->list.at[at]);
+        s->whole[at] = s->whole[at] && is_cut(s->ask, &s->list.at[at], CELL_NS);
         if (ticks || s->whole[at]) {
             s->order[n++] = at;
         }
@@ -239,7 +255,8 @@ static bool row_counts(struct far_cells *s, const struct ch_in_column *c, size_t
     uint64_t stream = ch_native_get(&c[CELL_STREAM], i), seq = ch_native_get(&c[CELL_SEQ], i);
     struct proc_id id = {(uint32_t)ch_native_get(&c[CELL_PID], i),
                          ch_native_get(&c[CELL_START], i)};
-    const struct ch_view_batch *b = ch_view_ask_batch(&s->list, stream, seq);
+    const struct ch_view_batch *b = NULL;
+    const struct ch_view_hour *h = NULL;
     bool again = s->last_stream == stream && s->last_seq == seq && s->last_ts_ns == ts_ns &&
                  proc_id_eq(s->last_id, id);
 
@@ -247,6 +264,11 @@ static bool row_counts(struct far_cells *s, const struct ch_in_column *c, size_t
     s->last_seq = seq;
     s->last_ts_ns = ts_ns;
     s->last_id = id;
+    if (s->form != CELLS) { /* instead of the stream there is when it was made */
+        h = ch_view_fold_hour(s->hours, ts_ns);
+        return h && !again && h->tier[s->form - MINUTES].made == stream;
+    }
+    b = ch_view_ask_batch(&s->list, stream, seq);
     return b && !again && !s->whole[b - s->list.at];
 }
 
@@ -256,10 +278,12 @@ static void note_coarse(struct far_cells *s, int64_t ts_ns, int64_t last_ns)
     struct store_used *used = s->ask->used;
     struct ch_view_batch cell = {.t0_ns = ts_ns, .t1_ns = last_ns};
 
-    if (used && is_cut(s->ask, &cell)) {
+    if (used && is_cut(s->ask, &cell, forms[s->form].unit_ns)) {
         used->coarse_from_ns =
             !used->coarse_bucket_ns || ts_ns < used->coarse_from_ns ? ts_ns : used->coarse_from_ns;
-        used->coarse_bucket_ns = CELL_NS;
+        if (used->coarse_bucket_ns < forms[s->form].unit_ns) {
+            used->coarse_bucket_ns = forms[s->form].unit_ns;
+        }
     }
 }
 
@@ -287,6 +311,7 @@ static enum err cell_take(void *ctx, const struct ch_in *in, size_t i)
     if (!row_counts(s, c, i, ts_ns) || last_ns < ts_ns || count == 0) {
         return ERR_OK;
     }
+    s->found = true;
     for (size_t k = 0; k < s->n_metrics; k++) {
         if (mask & METRIC_BIT(s->metrics[k])) {
             s->cells[n++] = cell_of(value, i, s->metrics[k], count, ts_ns, last_ns);
@@ -311,17 +336,18 @@ static enum err piece_read(struct far_cells *s, struct buf *reply, int64_t from_
     struct ch_view *v = s->v;
     size_t n = CELL_VALUES;
 
-    (void)ch_schema_columns(CH_CELL, &columns);
+    (void)ch_schema_columns(forms[s->form].table, &columns);
     s->n_metrics = 0;
     s->last_seq = 0;
     buf_put_str(ch_view_ask_begin(v), "SELECT boot, pid, start, ");
     ch_view_ask_ns(v, "ts");
     buf_put_str(&v->sql, ", ");
     ch_view_ask_ns(v, "last_ts");
-    buf_put_str(&v->sql, ", n, stream, seq, flags, mask, mask_high");
+    buf_printf(&v->sql, ", n, %s, flags, mask, mask_high",
+               s->form == CELLS ? "stream, seq" : "made, toUInt64(0) AS none");
     for (struct metric_mask_walk w = metric_mask_walk(s->ask->metrics);
          metric_mask_walk_next(&w);) {
-        size_t at = ch_schema_metric(CH_CELL, w.id);
+        size_t at = ch_schema_metric(forms[s->form].table, w.id);
 
         for (size_t k = 0; at && k < parts_of(w.id); k++) {
             buf_printf(&v->sql, ", %s", columns[at + k].name);
@@ -331,7 +357,7 @@ static enum err piece_read(struct far_cells *s, struct buf *reply, int64_t from_
             s->metrics[s->n_metrics++] = (uint8_t)w.id;
         }
     }
-    ch_view_ask_from(v, CH_CELL, false);
+    ch_view_ask_from(v, forms[s->form].table, false);
     buf_put_str(&v->sql, " WHERE");
     ch_view_ask_host(v, s->host);
     ch_view_ask_when(v, "ts", ">=", from_ns);
@@ -341,17 +367,45 @@ static enum err piece_read(struct far_cells *s, struct buf *reply, int64_t from_
     if (s->ask->has_pid) {
         buf_printf(&v->sql, " AND pid = %u", (unsigned)s->ask->pid);
     }
-    buf_put_str(&v->sql, s->inside ? " ORDER BY boot, pid, start, ts, stream, seq"
-                                   : " ORDER BY ts DESC, boot, pid, start, stream, seq");
+    buf_printf(&v->sql, " ORDER BY %sboot, pid, start, ts, %s", s->inside ? "" : "ts DESC, ",
+               s->form == CELLS ? "stream, seq" : "mask, mask_high, made");
     return ch_view_ask_rows(v, reply, n, s->ask->deadline, cell_take, s);
 }
 
-/* Piece by piece: one that has too much is halved. Nothing of it was given then. */
-static enum err cells_read(struct far_cells *s)
+/* Rows of [from, end), piece by piece: one that has too much is halved. Nothing of it was given
+ * then. */
+static enum err pieces_read(struct far_cells *s, int64_t from_ns, int64_t end_ns)
 {
-    int64_t from_ns = s->list.n ? INT64_MAX : INT64_MIN, end_ns = INT64_MIN, piece_ns = PIECE_NS;
+    int64_t unit_ns = forms[s->form].unit_ns, piece_ns = forms[s->form].piece_ns;
     struct buf reply;
     enum err e = ERR_OK;
+
+    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    while (!e && from_ns < end_ns) {
+        int64_t to_ns = clk_add(from_ns, piece_ns) < end_ns ? clk_add(from_ns, piece_ns) : end_ns;
+
+        e = piece_read(s, &reply, from_ns, to_ns);
+        if (e == ERR_FULL && s->v->too_large && piece_ns > unit_ns) {
+            piece_ns = piece_ns / 2 / unit_ns * unit_ns;
+            piece_ns = piece_ns > unit_ns ? piece_ns : unit_ns;
+            e = ERR_OK;
+        } else if (!e) {
+            from_ns = to_ns;
+            if (s->ask->used) {
+                s->ask->used->windows[forms[s->form].tier]++;
+            }
+        }
+    }
+    buf_fini(&reply);
+    return e;
+}
+
+/* Those of the batches listed. */
+static enum err cells_read(struct far_cells *s)
+{
+    int64_t from_ns = s->list.n ? INT64_MAX : INT64_MIN, end_ns = INT64_MIN;
+    int64_t least_ns = clk_sub(s->bases ? s->lo_ns : s->ask->since_ns, CELL_NS);
+    int64_t most_ns = s->inside ? s->ask->until_ns : s->ask->since_ns;
 
     for (size_t i = 0; i < s->list.n; i++) {
         const struct ch_view_batch *b = &s->list.at[i];
@@ -360,29 +414,8 @@ static enum err cells_read(struct far_cells *s)
         end_ns = b->t1_ns > end_ns ? b->t1_ns : end_ns;
     }
     end_ns = clk_add(end_ns, 1);
-    from_ns = clk_sub(s->bases ? s->lo_ns : s->ask->since_ns, CELL_NS) > from_ns
-                  ? clk_sub(s->bases ? s->lo_ns : s->ask->since_ns, CELL_NS)
-                  : from_ns;
-    end_ns = (s->inside ? s->ask->until_ns : s->ask->since_ns) < end_ns
-                 ? (s->inside ? s->ask->until_ns : s->ask->since_ns)
-                 : end_ns;
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
-    while (!e && from_ns < end_ns) {
-        int64_t to_ns = clk_add(from_ns, piece_ns) < end_ns ? clk_add(from_ns, piece_ns) : end_ns;
-
-        e = piece_read(s, &reply, from_ns, to_ns);
-        if (e == ERR_FULL && s->v->too_large && piece_ns > PIECE_LEAST) {
-            piece_ns /= 2;
-            e = ERR_OK;
-        } else if (!e) {
-            from_ns = to_ns;
-            if (s->ask->used) {
-                s->ask->used->windows[STORE_10S]++;
-            }
-        }
-    }
-    buf_fini(&reply);
-    return e;
+    return pieces_read(s, from_ns > least_ns ? from_ns : least_ns,
+                       end_ns < most_ns ? end_ns : most_ns);
 }
 
 /* -- the scan -- */
@@ -411,28 +444,176 @@ static enum err rows_read(struct far_cells *s)
     return e;
 }
 
+static enum err plain_scan(struct far_cells *s, struct store_ticks *ticks)
+{
+    enum err e =
+        ch_view_ask_batches(s->v, s->host, s->lo_ns, s->ask->until_ns, s->ask->deadline, &s->list);
+
+    e = e ? e : batches_choose(s, ticks != NULL);
+    e = e ? e : store_cells_sum_create(&s->sum, s->ask, row_give, s);
+    e = e ? e : rows_read(s);
+    if (ticks && s->sum && (!e || e == ERR_END)) {
+        store_cells_sum_ticks(s->sum, ticks);
+    }
+    store_cells_sum_destroy(s->sum);
+    ch_view_ask_batches_fini(&s->list);
+    return e;
+}
+
+/* -- tiers: hours that are made of what the ledger has -- */
+
+struct stretches {
+    struct ch_view *v;
+    size_t host;
+    const struct store_cells *ask;
+    enum err (*each)(void *ctx, const struct store_cell_row *row);
+    void *ctx;
+    struct ch_view_hours hours;
+};
+
+/* Rows of a tier. Of a stretch without length those before it, back to lo. */
+static enum err tier_scan(struct far_cells *s, enum form form)
+{
+    bool bases = s->ask->since_ns == s->ask->until_ns;
+    int64_t from_ns = bases ? s->lo_ns : s->ask->since_ns;
+
+    s->form = form;
+    s->bases = bases;
+    s->inside = !bases || !s->ask->bases_from; /* else the newest first */
+    return pieces_read(s, floor_of(from_ns, forms[form].unit_ns), s->ask->until_ns);
+}
+
+/* A stretch of one form. What is older than cells are kept is read from the next tier, when there
+ * are none. */
+static enum err stretch_read(const struct stretches *x, const struct store_cells *part,
+                             enum form form)
+{
+    struct far_cells s = {.v = x->v,
+                          .host = x->host,
+                          .ask = part,
+                          .each = x->each,
+                          .ctx = x->ctx,
+                          .lo_ns = clk_sub(part->since_ns, part->before_ns),
+                          .hours = &x->hours};
+    bool old =
+        x->v->conf.tiers_age_ns && part->since_ns < clk_sub(os_utc_ns(), x->v->conf.tiers_age_ns);
+    enum err e = form == CELLS ? plain_scan(&s, NULL) : tier_scan(&s, form);
+
+    while (!e && old && !s.found && ++form < FORMS) {
+        e = tier_scan(&s, form);
+    }
+    return e;
+}
+
+/* The coarsest form that says the same of the hour as its samples. */
+static enum form form_of(const struct stretches *x, int64_t hour_ns)
+{
+    const struct ch_view_hour *h = ch_view_fold_hour(&x->hours, hour_ns);
+    int64_t end_ns = clk_add(hour_ns, CH_FOLD_HOUR_NS), step_ns = x->ask->step_ns;
+    bool begins = hour_ns >= x->ask->since_ns, ends = end_ns <= x->ask->until_ns;
+
+    if (h && h->tier[CH_VIEW_HOUR].whole && begins && ends && step_ns % CH_FOLD_HOUR_NS == 0) {
+        return HOURS;
+    }
+    return h && h->tier[CH_VIEW_MINUTE].whole && step_ns % CH_FOLD_MINUTE_NS == 0 &&
+                   (begins || x->ask->since_ns % CH_FOLD_MINUTE_NS == 0) &&
+                   (ends || x->ask->until_ns % CH_FOLD_MINUTE_NS == 0)
+               ? MINUTES
+               : CELLS;
+}
+
+/* What lies before the window. */
+static enum err bases_read(const struct stretches *x)
+{
+    struct store_cells part = *x->ask;
+
+    part.until_ns = part.since_ns;
+    return part.before_ns ? stretch_read(x, &part, CELLS) : ERR_OK;
+}
+
+/* From the first to the last hour of which there is something, and what is around them. */
+static enum err stretches_read(const struct stretches *x)
+{
+    struct store_cells part = *x->ask;
+    int64_t at_ns = x->ask->since_ns;
+    enum err e = ERR_OK;
+
+    part.before_ns = 0;
+    part.bases_from = NULL;
+    while (!e && at_ns < x->ask->until_ns) {
+        int64_t hour_ns = floor_of(at_ns, CH_FOLD_HOUR_NS), end_ns;
+        enum form form = form_of(x, hour_ns);
+
+        for (end_ns = clk_add(hour_ns, CH_FOLD_HOUR_NS);
+             end_ns < x->ask->until_ns && form_of(x, end_ns) == form;) {
+            end_ns = clk_add(end_ns, CH_FOLD_HOUR_NS);
+        }
+        part.since_ns = at_ns;
+        part.until_ns = end_ns < x->ask->until_ns ? end_ns : x->ask->until_ns;
+        e = stretch_read(x, &part, form);
+        at_ns = part.until_ns;
+    }
+    return e;
+}
+
+static enum err tiers_scan(struct stretches *x, struct store_ticks *ticks)
+{
+    enum err e = x->ask->bases_from ? ERR_OK : bases_read(x);
+
+    e = e ? e : stretches_read(x);
+    e = e || !x->ask->bases_from ? e : bases_read(x);
+    if (ticks && (!e || e == ERR_END)) {
+        enum err f = ch_view_fold_ticks(x->v, x->host, x->ask, ticks);
+
+        e = f ? f : e;
+    }
+    return e;
+}
+
+/* Whether it is worth asking for tiers. */
+static bool may_have_tiers(const struct ch_view *v, const struct store_cells *ask)
+{
+    int64_t least_ns = v->conf.tiers_least_ns, age_ns = v->conf.tiers_age_ns;
+
+    return ask->since_ns < ask->until_ns &&
+           ((least_ns && clk_sub(ask->until_ns, ask->since_ns) >= least_ns) ||
+            (age_ns && ask->since_ns < clk_sub(os_utc_ns(), age_ns)));
+}
+
+static enum err cells_scan(struct stretches *x, struct store_ticks *ticks)
+{
+    struct far_cells plain = {.v = x->v,
+                              .host = x->host,
+                              .ask = x->ask,
+                              .each = x->each,
+                              .ctx = x->ctx,
+                              .lo_ns = clk_sub(x->ask->since_ns, x->ask->before_ns)};
+    enum err e = ERR_OK;
+
+    if (!may_have_tiers(x->v, x->ask)) {
+        return plain_scan(&plain, ticks);
+    }
+    e = ch_view_fold_hours(x->v, x->host, x->ask->since_ns, x->ask->until_ns, x->ask->deadline,
+                           &x->hours);
+    if (!e) {
+        e = x->hours.n ? tiers_scan(x, ticks) : plain_scan(&plain, ticks);
+    }
+    ch_view_fold_fini(&x->hours);
+    return e;
+}
+
 enum err ch_view_cells_scan(const struct store_view *v, size_t host, const struct store_cells *ask,
                             enum err (*each)(void *ctx, const struct store_cell_row *row),
                             void *ctx, struct store_ticks *ticks)
 {
-    struct far_cells s = {.v = ch_view_ask_of(v),
-                          .host = host,
-                          .ask = ask,
-                          .each = each,
-                          .ctx = ctx,
-                          .lo_ns = clk_sub(ask->since_ns, ask->before_ns)};
-    enum err e = ch_view_ask_batches(s.v, host, s.lo_ns, ask->until_ns, ask->deadline, &s.list);
+    struct stretches x = {
+        .v = ch_view_ask_of(v), .host = host, .ask = ask, .each = each, .ctx = ctx};
+    enum err e;
 
-    e = e ? e : batches_choose(&s, ticks != NULL);
-    e = e ? e : store_cells_sum_create(&s.sum, ask, row_give, &s);
-    e = e ? e : rows_read(&s);
-    if (ticks && s.sum && (!e || e == ERR_END)) {
-        store_cells_sum_ticks(s.sum, ticks);
-    } else if (ticks) {
+    if (ticks) {
         *ticks = (struct store_ticks){0};
     }
-    store_cells_sum_destroy(s.sum);
-    ch_view_ask_batches_fini(&s.list);
+    e = cells_scan(&x, ticks);
     if (!ch_view_ask_is_hole(e)) {
         return e;
     }

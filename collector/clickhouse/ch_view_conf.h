@@ -5,6 +5,7 @@
 #include "collector/clickhouse/ch_schema.h"
 #include "common/base/err.h"
 
+struct ch_view_hosts;
 struct deadline;
 
 #define CH_VIEW_HOSTS_MAX 1000000u
@@ -20,7 +21,11 @@ struct ch_view_conf {
     void (*closed)(void *ctx); /* the view has closed, or could not be opened; may be NULL */
     void *ctx;
     enum ch_dialect dialect;
-    const char *database;            /* letters, digits and _ */
+    const char *database;        /* letters, digits and _ */
+    struct ch_view_hosts *hosts; /* what was listed a moment ago, borrowed; NULL: ask */
+    /* Windows as long as this, or that begin longer ago, are read from the tiers where these say
+     * the same; 0: none. */
+    int64_t tiers_least_ns, tiers_age_ns;
     const struct deadline *deadline; /* of what is asked without one; NULL: none */
 };
 

@@ -895,9 +895,7 @@ enum err store_cells_local(const struct store_view *v, size_t host, const struct
     struct store_cells_scan s = {.v = v, .host = host, .ask = ask, .each = each, .ctx = ctx};
     enum err e;
 
-    if (__builtin_sub_overflow(ask->since_ns, ask->before_ns, &s.lo_ns)) {
-        s.lo_ns = INT64_MIN;
-    }
+    s.lo_ns = clk_sub(ask->since_ns, ask->before_ns);
     arena_init(&s.list, SCAN_MEMORY_MAX);
     arena_init(&s.memory, SCAN_MEMORY_MAX);
     s.ticks.memory = &s.list;
@@ -970,9 +968,7 @@ enum err store_cells_sum_create(struct store_cells_sum **out, const struct store
     if (!s) {
         return ERR_NOMEM;
     }
-    s->scan.ask = ask;
-    s->scan.each = each;
-    s->scan.ctx = ctx;
+    s->scan = (struct store_cells_scan){.ask = ask, .each = each, .ctx = ctx};
     s->scan.lo_ns = clk_sub(ask->since_ns, ask->before_ns);
     arena_init(&s->scan.list, SCAN_MEMORY_MAX);
     s->scan.ticks.memory = &s->scan.list;
@@ -991,6 +987,11 @@ void store_cells_sum_destroy(struct store_cells_sum *s)
 enum err store_cells_sum_batch(struct store_cells_sum *s, const struct batch *b)
 {
     return store_cells_batch(&s->scan, b);
+}
+
+enum err store_cells_sum_run(struct store_cells_sum *s, const struct store_tick_run *run)
+{
+    return store_ticks_add(&s->scan.ticks, run);
 }
 
 void store_cells_sum_ticks(struct store_cells_sum *s, struct store_ticks *out)

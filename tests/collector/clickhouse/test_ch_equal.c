@@ -6,6 +6,7 @@
  *
  *   samples   of three seeds in four; else windows are multiples of 10 s: what cells can tell
  *   twice     of each third seed some batches are sent again by another collector
+ *   tiers     of three seeds in five minutes and hours are made, and read where no border cuts them
  *
  * Needs a server: --url, or PROCFLEET_CLICKHOUSE_URL. */
 #include <assert.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/clickhouse/ch_fold.h"
 #include "collector/clickhouse/ch_http.h"
 #include "collector/clickhouse/ch_join.h"
 #include "collector/clickhouse/ch_migrate.h"
@@ -37,7 +39,7 @@ struct fleet {
     struct ch_http *http;
     char database[32];
     struct ch_rows *rows, *again;
-    bool samples;
+    bool samples, tiers;
     struct plain *p;
     struct lab *l;
     size_t n_stored;
@@ -49,6 +51,7 @@ struct fleet {
 };
 
 static unsigned long answers, differences;
+static unsigned long tiers_read, tiers_due; /* pieces of time read from them; seeds with them */
 
 static void check(enum err e, const char *what, const struct errmsg *why)
 {
@@ -152,13 +155,37 @@ static void database_make(struct fleet *f)
     buf_fini(&sql);
 }
 
+/* Minutes and hours of all that is there; twice: what is as it should be is not made again. */
+static void tiers_make(struct fleet *f)
+{
+    int64_t first_ns, last_ns;
+    size_t hosts, made = 0, again = 0;
+    struct errmsg why = {""};
+
+    plain_span(f->p, &first_ns, &last_ns);
+    for (unsigned round = 0; round < 2; round++) {
+        for (int64_t at = first_ns - first_ns % CH_FOLD_HOUR_NS; at <= last_ns;
+             at += CH_FOLD_HOUR_NS) {
+            const struct ch_fold_ask ask = {
+                .database = f->database, .hour_ns = at, .now_ns = LAB_NS(100000 + round)};
+
+            check(ch_fold_hour(f->http, &ask, &hosts, &why), "ch_fold_hour", &why);
+            *(round ? &again : &made) += hosts;
+        }
+    }
+    if (!made || again) {
+        fprintf(stderr, "test_ch_equal: %zu hours of hosts were made, %zu again\n", made, again);
+        exit(1);
+    }
+}
+
 static void fleet_make(struct fleet *f, uint64_t seed, const char *url)
 {
     const char *urls[] = {url};
     struct errmsg why = {""};
     double now_s;
 
-    *f = (struct fleet){.seed = seed, .samples = seed % 4 != 3};
+    *f = (struct fleet){.seed = seed, .samples = seed % 4 != 3, .tiers = seed % 5 < 3};
     (void)snprintf(f->database, sizeof f->database, "equal_%u", (unsigned)seed);
     check(ch_http_open(&f->http,
                        &(struct ch_http_conf){.urls = urls,
@@ -185,6 +212,10 @@ static void fleet_make(struct fleet *f, uint64_t seed, const char *url)
     insert(f, f->rows, false);
     if (ch_rows_batches(f->again)) {
         insert(f, f->again, true);
+    }
+    if (f->tiers) {
+        tiers_make(f);
+        tiers_due++;
     }
 }
 
@@ -297,8 +328,9 @@ static void neutral(const struct fleet *f, struct query_answer *a)
     }
 }
 
+/* *read: what was read from minutes and hours is added; NULL: nobody asks. */
 static enum err answer(const struct fleet *f, struct buf *out, const struct store_view *v,
-                       enum query_kind kind, const struct wire_query *q)
+                       enum query_kind kind, const struct wire_query *q, unsigned long *read)
 {
     struct query_env env = {.view = v, .now_ns = LAB_NS(1000)};
     struct errmsg why = {""};
@@ -308,6 +340,9 @@ static enum err answer(const struct fleet *f, struct buf *out, const struct stor
     if (e) {
         buf_printf(out, "%s: %s", err_name(e), why.text);
         return ERR_OK;
+    }
+    if (read) {
+        *read += a.data.used[STORE_1MIN] + a.data.used[STORE_1H];
     }
     neutral(f, &a);
     e = wire_answer_encode(out, &a.data);
@@ -328,8 +363,9 @@ static void compare(struct fleet *f, const struct store_view *near, const struct
 
     buf_init(&want, QUERY_REPLY_MAX);
     buf_init(&got, QUERY_REPLY_MAX);
-    check(answer(f, &want, near, kind, q), "answer", NULL);
-    check(answer(f, &got, other, kind, q), "answer", NULL);
+    check(answer(f, &want, near, kind, q, NULL), "answer", NULL);
+    check(answer(f, &got, other, kind, q, strcmp(which, "far") ? NULL : &tiers_read), "answer",
+          NULL);
     answers++;
     if (want.n != got.n || memcmp(want.p, got.p, want.n) != 0) {
         differences++;
@@ -355,6 +391,9 @@ static struct wire_query window(struct fleet *f)
     span = (uint64_t)(last - first + 20 * CLK_S);
     q.since_ns = first - 10 * CLK_S + (int64_t)plain_random(f->p, span);
     q.until_ns = q.since_ns + 1 + (int64_t)plain_random(f->p, span);
+    if (f->tiers && plain_random(f->p, 3)) {
+        align = (plain_random(f->p, 2) ? 60 : 3600) * CLK_S;
+    }
     q.since_ns -= q.since_ns % align;
     q.until_ns += align - q.until_ns % align;
     return q;
@@ -444,7 +483,8 @@ static struct store_view *far_open(struct fleet *f)
                        &(struct ch_view_conf){.ask = far_ask,
                                               .ctx = f,
                                               .dialect = ch_http_dialect(f->http),
-                                              .database = f->database},
+                                              .database = f->database,
+                                              .tiers_least_ns = f->tiers},
                        &why),
           "ch_view_open", &why);
     return far;
@@ -536,6 +576,9 @@ int main(int argc, char **argv)
         seed_run(seed, url);
     }
     printf("%lu differences in %lu answers\n", differences, answers);
+    if (tiers_due) {
+        printf("%lu pieces of time were minutes and hours\n", tiers_read);
+    }
     opt_free(args);
-    return differences || !answers;
+    return differences || !answers || (tiers_due && !tiers_read);
 }

@@ -6,6 +6,7 @@
 
 #include "collector/clickhouse/ch_join.h"
 #include "collector/clickhouse/ch_view.h"
+#include "collector/clickhouse/ch_view_hosts.h"
 #include "collector/query/query.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -230,24 +231,47 @@ static void text(struct buf *out, const void *p, size_t n)
 
 #define T(i) LAB_NS(100 + (i))
 
+static unsigned statements; /* asked */
+static bool too_large;      /* an answer about all hosts */
+
 /* A host with one batch of two ticks, and three samples: the second is at none of them. */
 static enum err one_batch(void *ctx, const char *sql, int64_t timeout_ns, struct buf *reply,
                           struct errmsg *why)
 {
     const struct buf *rest = ctx;
 
+    statements++;
+    if (too_large && !strstr(sql, "bitShiftRight") && strstr(sql, "GROUP BY host_id") &&
+        !strstr(sql, "GROUP BY host_id, stream, seq)")) {
+        return ERR_FULL;
+    }
+    if (strstr(sql, "bitShiftRight") && !strstr(sql, ", 62) = 2")) {
+        return ERR_OK; /* the host is in the third part of four */
+    }
     if (strstr(sql, "argMax(name, seen)")) {
         block(reply, 1, 2);
         uuids(reply, 1);
         text(reply, "far", 3);
+    } else if (strstr(sql, "GROUP BY host_id, stream, seq)")) {
+        block(reply, 1, 4);
+        uuids(reply, 1);
+        number(reply, 1, 2);
+        number(reply, 1, 4);
+        number(reply, 1, 5);
     } else if (strstr(sql, "GROUP BY host_id, stream")) {
-        block(reply, 2, 6); /* two streams */
+        block(reply, 2, 12); /* two streams; of the second some are there twice */
         uuids(reply, 2);
-        numbers(reply, 2, (int64_t[]){1, 4});
+        numbers(reply, 2, (int64_t[]){1, 2});
+        numbers(reply, 2, (int64_t[]){1, 7});
         numbers(reply, 2, (int64_t[]){T(0), T(-50)});
         numbers(reply, 2, (int64_t[]){T(9), T(-40)});
-        numbers(reply, 2, (int64_t[]){3, 5});
-        numbers(reply, 2, (int64_t[]){0, 2});
+        numbers(reply, 2, (int64_t[]){3, 9});
+        numbers(reply, 2, (int64_t[]){1, 1});
+        numbers(reply, 2, (int64_t[]){1, 6});
+        numbers(reply, 2, (int64_t[]){0, 1});
+        numbers(reply, 2, (int64_t[]){T(1), T(-45)});
+        numbers(reply, 2, (int64_t[]){1, 6});
+        numbers(reply, 2, (int64_t[]){1, 6});
     } else if (strstr(sql, "cpus, source")) {
         block(reply, 1, 12);
         uuids(reply, 1);
@@ -326,15 +350,10 @@ static struct store_view *one_batch_view(struct buf *rest)
     return v;
 }
 
-static void streams_of_a_host_are_added_up(void **state)
+static void host_check(const struct store_view *v)
 {
-    const struct store_host *h;
-    struct store_view *v;
-    struct buf rest;
+    const struct store_host *h = store_view_host(v, 0);
 
-    rest_make(&rest);
-    v = one_batch_view(&rest);
-    h = store_view_host(v, 0);
     assert_int_equal(h->batches, 5);
     assert_int_equal(h->held, 5);
     assert_int_equal(h->gaps, 2);
@@ -342,7 +361,53 @@ static void streams_of_a_host_are_added_up(void **state)
     assert_int_equal(h->first_ns, T(-50));
     assert_int_equal(h->received_ns, T(9));
     assert_int_equal(h->alive, 7);
+}
+
+static void streams_of_a_host_are_added_up(void **state)
+{
+    struct store_view *v;
+    struct buf rest;
+
+    rest_make(&rest);
+    v = one_batch_view(&rest);
+    host_check(v);
     store_view_close(v);
+    buf_fini(&rest);
+}
+
+static void a_list_that_is_too_large_is_asked_for_in_parts(void **state)
+{
+    struct store_view *v;
+    struct buf rest;
+
+    rest_make(&rest);
+    too_large = true;
+    v = one_batch_view(&rest);
+    too_large = false;
+    host_check(v);
+    store_view_close(v);
+    buf_fini(&rest);
+}
+
+static void the_next_view_of_a_list_asks_nothing(void **state)
+{
+    struct ch_view_conf conf = {.ask = one_batch, .dialect = CH_PLAIN, .database = "procfleet"};
+    struct errmsg why = {""};
+    struct store_view *v, *next;
+    unsigned before;
+    struct buf rest;
+
+    rest_make(&rest);
+    v = one_batch_view(&rest);
+    before = statements;
+    conf.ctx = &rest;
+    conf.hosts = ch_view_hosts_of(v);
+    store_view_close(v);
+    assert_ok(ch_view_open(&next, &conf, &why));
+    ch_view_hosts_unref(conf.hosts);
+    assert_int_equal(statements, before);
+    host_check(next);
+    store_view_close(next);
     buf_fini(&rest);
 }
 
@@ -388,6 +453,8 @@ int main(void)
         cmocka_unit_test(samples_before_the_window_are_those_of_the_local_store),
         cmocka_unit_test(a_reply_that_is_no_answer_opens_no_view),
         cmocka_unit_test(streams_of_a_host_are_added_up),
+        cmocka_unit_test(a_list_that_is_too_large_is_asked_for_in_parts),
+        cmocka_unit_test(the_next_view_of_a_list_asks_nothing),
         cmocka_unit_test(a_sample_at_no_tick_is_left_out),
         cmocka_unit_test(opening_survives_every_failing_allocation),
     };

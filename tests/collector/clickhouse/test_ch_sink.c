@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collector/clickhouse/ch_forward.h"
+#include "collector/clickhouse/ch_queue.h"
 #include "collector/clickhouse/ch_sent.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -138,12 +139,45 @@ static void a_request_ends_with_its_reason(void **state)
     mem_free(dir);
 }
 
+/* Streams are the agents' to number: two hosts may have the same. */
+static void what_waits_of_one_host_is_not_taken_for_anothers(void **state)
+{
+    static const struct host_offset unknown;
+    struct batch batches[3] = {{.head = {.host = {{1}}, .stream = 7, .seq = 1}},
+                               {.head = {.host = {{1}}, .stream = 7, .seq = 2}},
+                               {.head = {.host = {{2}}, .stream = 7, .seq = 3}}};
+    const struct uuid *one = &batches[0].head.host, *two = &batches[2].head.host;
+    struct ch_queue_item items[3] = {{.bytes = 1}, {.bytes = 1}, {.bytes = 1}};
+    struct ch_queue q;
+
+    ch_queue_init(&q, 100);
+    for (unsigned i = 0; i < 2; i++) {
+        items[i].batch = &batches[i];
+        items[i].clock = unknown;
+        assert_true(ch_queue_put(&q, &items[i]));
+    }
+    assert_true(ch_queue_has(&q, one, 7, 1));
+    assert_true(ch_queue_has(&q, one, 7, 2));
+    assert_false(ch_queue_has(&q, two, 7, 2));
+    assert_false(ch_queue_has(&q, one, 8, 2));
+    items[2].batch = &batches[2];
+    assert_true(ch_queue_put(&q, &items[2])); /* into the index that is there */
+    assert_true(ch_queue_has(&q, two, 7, 3));
+    assert_false(ch_queue_has(&q, one, 7, 3));
+    assert_true(ch_queue_take(&q, 1, 1)); /* the first; it waits no longer */
+    assert_false(ch_queue_has(&q, one, 7, 1));
+    assert_true(ch_queue_has(&q, one, 7, 2));
+    q.first = q.sending = NULL; /* they are the test's */
+    ch_queue_fini(&q);
+}
+
 int main(void)
 {
     static struct rig r;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate_setup_teardown(
             what_recovery_found_is_known_before_it_may_leave_the_head, rig_setup, rig_teardown, &r),
+        cmocka_unit_test(what_waits_of_one_host_is_not_taken_for_anothers),
         cmocka_unit_test_prestate_setup_teardown(lag_goes_by_arrival, rig_setup, rig_teardown, &r),
         cmocka_unit_test_prestate_setup_teardown(a_request_ends_with_its_reason, rig_setup,
                                                  rig_teardown, &r),
