@@ -379,13 +379,22 @@ static enum err load_write(const struct load *x, const char *path, struct errmsg
     return errmsg_set(why, e, "%s: %s", path, err_text(e));
 }
 
-/* "lib/NAME.pfr" of the recording's own name. */
-static char *load_target(const char *dir, const char *path)
+/* "lib/NAME.pfr" of the recording's own name, "lib/NAME-2.pfr" of the second such one: directories
+ * may have files of one name. */
+static char *load_target(const struct etl_job *job, size_t part, const char *dir)
 {
-    const char *base = etl_name_base(path);
+    struct str stem = etl_name_stem(etl_name_base(job->files[part]));
     char name[300];
+    size_t before = 0;
 
-    (void)snprintf(name, sizeof name, "%.*s.pfr", (int)etl_name_stem(base).n, base);
+    for (size_t i = 0; i < part; i++) {
+        before += str_eq(etl_name_stem(etl_name_base(job->files[i])), stem);
+    }
+    if (before) {
+        (void)snprintf(name, sizeof name, "%.*s-%zu.pfr", (int)stem.n, stem.p, before + 1);
+    } else {
+        (void)snprintf(name, sizeof name, "%.*s.pfr", (int)stem.n, stem.p);
+    }
     return os_path_join(dir, name);
 }
 
@@ -432,7 +441,7 @@ static enum err load_one(struct etl_job *job, size_t part, const char *dir, stru
     struct etl_walk_conf conf = {.progress = true, .record = load_record};
     struct etl_name name;
     struct load x = {.job = job, .path = job->files[part], .name = &name};
-    char *target = load_target(dir, x.path);
+    char *target = load_target(job, part, dir);
     enum err e = target ? ERR_OK : ERR_NOMEM;
 
     arena_init(&x.memory, RUN_FILE_MAX);

@@ -90,6 +90,12 @@ def main():
         before = {f: open(os.path.join(lib, f), "rb").read() for f in os.listdir(lib)}
         run(ETL, "load", room, "--name", NAMES[1], "-o", lib, expect=1)
         check("made again they are the same", {f: open(os.path.join(lib, f), "rb").read() for f in os.listdir(lib)}, before)
+        twins = [os.path.join(top, d) for d in ("one", "two")]
+        for i, d in enumerate(twins):
+            os.mkdir(d)
+            shutil.copy(os.path.join(PUBLIC, RECORDINGS[3 * i]), os.path.join(d, "same.etl" if i == 0 else "same.etl.xz"))
+        run(ETL, "load", *twins, "-o", os.path.join(top, "both"))
+        check("two files of one name are two runs", sorted(os.listdir(os.path.join(top, "both"))), ["same-2.pfr", "same.pfr"])
         page = os.path.join(top, "r.html")
         run(PROCFLEET, "report", "Cold_start", "--runs", lib, "-o", page)
         ensure("a report", "<caption" in open(page, encoding="utf-8").read())
