@@ -11,7 +11,8 @@
 static const struct opt opts[] = {
     {"at", 0, "WHEN",
      "as it was then: 5m, 14:02, 'yesterday 14:00', '2026-11-21 09:00' (the newest data)", 0},
-    {"run", 0, "NAME", "at the end of this run, its hosts and processes; also NAME@3, NAME@ID", 0},
+    {"run", 0, "NAME",
+     "all processes of this run's tree, or of its hosts those at its end; also NAME@3, NAME@ID", 0},
     CLI_OPT_HOST,
     CLI_OPT_LABEL,
     CLI_OPT_WHERE,

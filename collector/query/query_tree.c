@@ -1,5 +1,6 @@
 /* Tree: the processes of each host at one moment, every parent before its children, with what is
- * known of them and the totals of their counters then.
+ * known of them and the totals of their counters then. Of a run that is one process tree all that
+ * were in it: those that ended meanwhile, with their last totals, and those alive at its end.
  *
  * A question for a pid or a name gets the processes that fit and all that descend from them. The
  * order is that of a walk down from those without a parent, siblings by pid and start; it uses an
@@ -408,10 +409,16 @@ static void tree_walk(struct tree *t, size_t from)
     }
 }
 
+/* The whole of a run's process tree, not a moment of it. */
+static bool tree_is_run(const struct query *q)
+{
+    return q->family && !q->ask->at_ns;
+}
+
 static enum err tree_host(struct tree *t)
 {
-    const struct query_living_ask everyone = {.limit =
-                                                  SIZE_MAX}; /* also whom those asked for begat */
+    /* also whom those asked for begat, and those above them */
+    const struct query_living_ask everyone = {.limit = SIZE_MAX, .ended = tree_is_run(t->q)};
     enum err e = query_processes_find(&t->alive, t->s, &everyone);
 
     t->given = 0;
@@ -446,7 +453,9 @@ static void tree_span(const struct query *q, struct query_span *s)
     s->anchored = !q->ask->at_ns && !by_run;
     s->until_ns =
         by_run ? s->until_ns : clk_add(q->ask->at_ns ? q->ask->at_ns : s->about->last_ns, 1);
-    s->since_ns = clk_add(s->until_ns, -QUERY_LOOKBACK_NS);
+    if (!tree_is_run(q)) {
+        s->since_ns = clk_add(s->until_ns, -QUERY_LOOKBACK_NS);
+    }
 }
 
 enum err query_tree(struct query *q)

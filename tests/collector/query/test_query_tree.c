@@ -96,6 +96,53 @@ static void the_tree_is_that_of_the_moment(void **state)
     lab_close(l);
 }
 
+/* A make that began cc1, which ended, and all of which is over before the run is asked for. */
+static void a_run_s_finished_tree_has_all_that_were_in_it(void **state)
+{
+    const struct query_run_host host = {lab_host(1), LAB_NS(100), LAB_NS(120)};
+    struct query_run run = {1, &host, .has_root = true, .root = {2, 2}};
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {.limit = 0};
+    struct query_env env = {.run = &run, .now_ns = LAB_NS(300)};
+    struct errmsg why = {""};
+    struct query_answer a;
+    bool have;
+
+    memset(run.boot.b, 1, sizeof run.boot.b);
+    put(l, 1, 1, 100, 1, 5); /* 1 has 2 and 3, 2 has 4 and 5 */
+    lab_begin(l, 1, 7, 2);
+    lab_tick(l, 110);
+    for (uint32_t pid = 4; pid >= 2; pid -= 2) { /* 5 goes on */
+        lab_event(l,
+                  &(struct life_event){.kind = LIFE_PROCESS_STOP,
+                                       .wall_ns = LAB_NS(pid == 4 ? 105 : 109.5),
+                                       .info = {.id = {pid, pid},
+                                                .have = INFO_PARENT | INFO_EXITED | INFO_EXIT_TIME,
+                                                .parent_pid = pid / 2,
+                                                .exit_ns = LAB_NS(pid == 4 ? 105 : 109.5),
+                                                .name = str_make("other")}});
+    }
+    lab_cpu(l, 5, false, 0, 1, (int64_t[]){1000});
+    lab_put(l);
+    put(l, 1, 3, 200, 1, 1);
+    env.view = lab_view(l);
+    assert_ok(query_run(&a, QUERY_TREE, &env, &q, &why));
+    assert_int_equal(a.data.n_rows, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        static const uint32_t pids[] = {2, 4, 5}, depths[] = {0, 1, 1};
+
+        assert_int_equal(a.data.rows[i].info.id.pid, pids[i]);
+        assert_int_equal(a.data.rows[i].depth, depths[i]);
+    }
+    assert_true(ask_value(&a.data, &a.data.rows[1], M_CPU_TIME, &have) > 0 && have);
+    query_answer_fini(&a);
+    q.at_ns = LAB_NS(108); /* a moment of it */
+    assert_ok(query_run(&a, QUERY_TREE, &env, &q, &why));
+    assert_int_equal(a.data.n_rows, 2);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void a_circle_of_parents_is_shown_once(void **state)
 {
     static const uint32_t parents[] = {0, 2, 3, 1, 2, 0};
@@ -172,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parents_come_before_their_children_on_every_page_size),
         cmocka_unit_test(the_tree_is_that_of_the_moment),
+        cmocka_unit_test(a_run_s_finished_tree_has_all_that_were_in_it),
         cmocka_unit_test(a_circle_of_parents_is_shown_once),
         cmocka_unit_test(the_overview_counts_hosts_and_names_what_is_kept),
     };
