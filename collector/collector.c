@@ -5,13 +5,10 @@
  *             operators -> query listener -> serve -> query
  *                                    \-> console -> serve
  *
- *   hosts without a certificate -> enroll listener -> trust, which also renews agents (ingest) and
- *   decides about every certificate
- *   monitoring -> http listener -> metrics of all stages; administrators -> query listener -> admin
- *   -> the same metrics
+ *   hosts without a certificate -> enroll listener -> trust: renewals, and every certificate
+ *   monitoring -> http listener -> metrics of all stages; administrators -> query -> admin -> same
  *
- * collector_store.c opens the store and the feed. Locks: none here. Each stage has its own, and
- * none calls another while it holds one. */
+ * collector_store.c opens the store and the feed. Locks: none here; no stage calls with one. */
 #include "collector/collector.h"
 
 #include <stdatomic.h>
@@ -82,8 +79,7 @@ struct collector {
     atomic_bool running; /* everything listens: the pointers above stay as they are */
 };
 
-/* -- what the collector says of itself and does for its stages: callbacks, ctx is the collector,
- * any thread -- */
+/* -- what stages call: ctx is the collector, any thread -- */
 
 static bool tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)
 {
@@ -137,6 +133,12 @@ static enum err tell_notices(void *ctx, int64_t since_ns, int64_t until_ns, quer
 {
     return rules_service_notices(lab_service_db(((struct collector *)ctx)->lab), since_ns, until_ns,
                                  each, to);
+}
+
+static enum err tell_boots(void *ctx, const struct uuid *host, int64_t since_ns, int64_t until_ns,
+                           query_boot_each each, void *to)
+{
+    return lab_service_boots(((struct collector *)ctx)->lab, host, since_ns, until_ns, each, to);
 }
 
 static struct str tell_class(void *ctx, const struct facts *f, const char *const *keys,
@@ -330,10 +332,7 @@ static enum err tell_forget(void *ctx, const char *host, uint32_t *hosts, struct
                      : errmsg_set(why, ERR_NOTFOUND, "no host of that name or id: %s", host);
 }
 
-/* -- listeners --
- *
- * The collector's listeners: who may connect to each, with what limits, and which services answer
- * there. Each is started once what it serves is there, and says in the log where it listens. */
+/* -- listeners: who may connect to each, with what limits, and what answers there -- */
 
 static void listen_log(const char *listener, const char *address, unsigned port)
 {
@@ -764,6 +763,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .facts = tell_known,
         .host_class = tell_class,
         .notices = tell_notices,
+        .boots = tell_boots,
         .ctx = c,
     };
     enum err e = session_create(&c->session, &session);

@@ -142,6 +142,7 @@ enum err serve_ask(struct serve *s, struct serve_answer *out, enum query_kind ki
         .facts = s->conf.facts,
         .host_class = s->conf.host_class,
         .notices = s->conf.notices,
+        .boots = s->conf.boots,
         .ctx = s->conf.ctx,
     };
     struct store_stats stats;

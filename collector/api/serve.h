@@ -33,7 +33,9 @@ struct serve_conf {
     /* likewise */
     enum err (*notices)(void *ctx, int64_t since_ns, int64_t until_ns, query_notice_each each,
                         void *to);
-    void *ctx; /* of all */
+    enum err (*boots)(void *ctx, const struct uuid *host, int64_t since_ns, int64_t until_ns,
+                      query_boot_each each, void *to); /* likewise */
+    void *ctx;                                         /* of all */
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (no random number) */

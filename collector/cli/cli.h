@@ -105,8 +105,8 @@ void cli_table_range(const struct cli *c, struct table *t, int64_t since_ns, int
                      bool moment);
 
 /* The commands, each in its own file. */
-extern const struct cli_command cmd_admin, cmd_config, cmd_console, cmd_coverage, cmd_crashes,
-    cmd_diff, cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_outliers, cmd_overview,
+extern const struct cli_command cmd_admin, cmd_boots, cmd_config, cmd_console, cmd_coverage,
+    cmd_crashes, cmd_diff, cmd_events, cmd_gate, cmd_history, cmd_hosts, cmd_outliers, cmd_overview,
     cmd_providers, cmd_ps, cmd_report, cmd_rules, cmd_run, cmd_subscriptions, cmd_tail,
     cmd_timeline, cmd_top, cmd_tree;
 

@@ -54,7 +54,8 @@ static struct table_column columns[] = {
 
 enum { COLUMN_NAME = 1, COLUMN_VALUE, COLUMN_MOST = 7, COLUMN_OF_IT, COLUMN_MEDIAN };
 
-#define COLUMNS (sizeof columns / sizeof *columns)
+#define COLUMNS       (sizeof columns / sizeof *columns)
+#define CLASSES_SHOWN 20u
 
 struct outliers {
     const struct metric *metric;
@@ -85,6 +86,35 @@ static void class_note(struct table *t, const struct outliers *x,
     }
     table_note(t, (struct str){(const char *)b.p, b.n});
     buf_fini(&b);
+}
+
+/* A fleet of many kinds has thousands of classes, most of them too small to judge. */
+static void classes_note(struct table *t, const struct outliers *x, const struct wire_outliers *all)
+{
+    bool few = all->n_classes <= CLASSES_SHOWN;
+    size_t shown = 0, further = 0;
+    uint64_t judged = 0, not_judged = 0;
+    char text[160];
+
+    for (size_t i = 0; i < all->n_classes; i++) {
+        const struct wire_outlier_class *c = &all->classes[i];
+
+        if (few || (c->hosts && shown < CLASSES_SHOWN)) {
+            class_note(t, x, c);
+            shown++;
+        } else {
+            further++;
+            judged += c->hosts;
+            not_judged += c->not_judged;
+        }
+    }
+    if (further) {
+        (void)snprintf(text, sizeof text,
+                       "%zu further classes: %llu hosts, %llu not judged; --class makes fewer, and "
+                       "one needs 8 hosts",
+                       further, (unsigned long long)judged, (unsigned long long)not_judged);
+        table_note(t, str_make(text));
+    }
 }
 
 static enum err outliers_page(void *ctx, struct table *t, const struct wire_answer *a)
@@ -121,9 +151,7 @@ static enum err outliers_page(void *ctx, struct table *t, const struct wire_answ
 
         e = table_row(t, cells);
     }
-    for (size_t i = 0; i < all->n_classes; i++) {
-        class_note(t, x, &all->classes[i]);
-    }
+    classes_note(t, x, all);
     return e;
 }
 

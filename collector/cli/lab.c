@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/cli/cli_client.h"
+#include "collector/cli/run_fetch.h"
+#include "collector/cli/times.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
-#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/os/os.h"
@@ -76,70 +76,9 @@ static enum err dir_open(struct lab *x, const char *dir, unsigned sections, stru
 /* -- run files of a collector -- */
 
 struct fetch {
+    struct run_fetch at;
     struct lab *x;
-    struct cli *c;
-    struct cli_client *client;
-    struct errmsg *why;
-    int code; /* of a call that failed; 0: another reason */
 };
-
-static enum err fetch_call(struct fetch *f, const char *method, enum wire_run_kind kind,
-                           const void *ask, enum wire_run_kind answer, void *out)
-{
-    struct rpc_result result = {0};
-    struct buf request, reply;
-    enum err e;
-
-    buf_init(&request, 64u << 10);
-    buf_init(&reply, 4u << 20);
-    e = wire_run_encode(&request, kind, ask);
-    if (!e) {
-        const struct cli_client_request q = {method, request.p, request.n,
-                                             f->c->settings.timeout_ns, NULL};
-
-        e = cli_client_call(f->client, &q, &reply, &result, f->why);
-        f->code = e ? (int)cli_client_call_exit(e, &result) : 0;
-    }
-    if (!e) {
-        e = wire_run_decode(out, answer, reply.p, reply.n);
-    }
-    buf_fini(&request);
-    buf_fini(&reply);
-    return e;
-}
-
-/* All pieces of a run's file. *total is what the first one says. */
-static enum err fetch_bytes(struct fetch *f, const struct wire_run *run, struct buf *out)
-{
-    struct wire_run_get get = {.revision = run->revision};
-    char id[UUID_TEXT], name[WIRE_RUN_NAME_MAX + UUID_TEXT + 2];
-    uint64_t total = 1, hash = 0;
-    enum err e = ERR_OK;
-
-    (void)snprintf(name, sizeof name, "%.*s@%s", (int)run->name.n, run->name.p,
-                   uuid_format(id, &run->id));
-    get.name = str_make(name);
-    while (!e && out->n < total) {
-        struct wire_run_part *part;
-
-        get.offset = out->n;
-        e = fetch_call(f, RPC_QUERY_RUN_GET, WIRE_RUN_FETCH, &get, WIRE_RUN_PART, &part);
-        if (e) {
-            return e;
-        }
-        total = part->total;
-        hash = out->n ? hash : part->hash;
-        e = part->offset == out->n && part->data.n > 0 && total <= RUN_FILE_MAX ? ERR_OK
-                                                                                : ERR_CORRUPT;
-        buf_put(out, part->data.p, part->data.n);
-        e = e ? e : out->bad;
-        wire_run_free(part);
-    }
-    return e ? e
-           : hash == hash_bytes(out->p, out->n, 0)
-               ? ERR_OK
-               : errmsg_set(f->why, ERR_CORRUPT, "a run's file came damaged");
-}
 
 /* A run that has no file yet: it is told, and not judged. */
 static enum err fetch_stub(struct run_file **out, const struct wire_run *run)
@@ -164,6 +103,7 @@ static enum err fetch_run(struct fetch *f, const struct wire_run *run, const str
 {
     const struct run_file *const *all;
     size_t n = run_set_list(f->x->set, &all);
+    char id[UUID_TEXT], name[WIRE_RUN_NAME_MAX + UUID_TEXT + 2];
     struct run_file *file = NULL;
     struct buf bytes;
     enum err e;
@@ -178,8 +118,10 @@ static enum err fetch_run(struct fetch *f, const struct wire_run *run, const str
         e = fetch_stub(&file, run);
     } else {
         buf_init(&bytes, RUN_FILE_MAX);
-        e = fetch_bytes(f, run, &bytes);
-        e = e ? e : run_file_decode(&file, bytes.p, bytes.n, RUN_FILE_ALL, f->why);
+        (void)snprintf(name, sizeof name, "%.*s@%s", (int)run->name.n, run->name.p,
+                       uuid_format(id, &run->id));
+        e = run_fetch_file(&f->at, str_make(name), &bytes);
+        e = e ? e : run_file_decode(&file, bytes.p, bytes.n, RUN_FILE_ALL, &f->at.why);
         buf_fini(&bytes);
     }
     if (e) {
@@ -197,7 +139,7 @@ static enum err fetch_pattern(struct fetch *f, struct str pattern, uint32_t limi
     const struct wire_runs_ask ask = {.name = pattern, .limit = limit};
     struct wire_runs *list;
     size_t cap = *n;
-    enum err e = fetch_call(f, RPC_QUERY_RUNS, WIRE_RUN_ASK, &ask, WIRE_RUN_LIST, &list);
+    enum err e = run_fetch_call(&f->at, RPC_QUERY_RUNS, WIRE_RUN_ASK, &ask, WIRE_RUN_LIST, &list);
 
     if (e) {
         return e;
@@ -212,10 +154,11 @@ static enum err fetch_pattern(struct fetch *f, struct str pattern, uint32_t limi
 }
 
 /* "host=lab-1 since=14:00 until=14:10"; hosts may come again. The texts stay in `words`. */
-static enum err range_parse(struct wire_run_get *out, struct str *hosts, char *words,
+static enum err range_parse(struct wire_run_get *out, struct str *hosts, char *words, bool local,
                             struct errmsg *why)
 {
     int64_t now_ns = os_utc_ns();
+    struct errmsg wrong = {""};
 
     *out = (struct wire_run_get){.hosts = hosts};
     while (*words) {
@@ -232,15 +175,16 @@ static enum err range_parse(struct wire_run_get *out, struct str *hosts, char *w
         if (!e && strncmp(word, "host=", 5) == 0 && out->n_hosts < WIRE_RUN_PATTERNS) {
             hosts[out->n_hosts++] = str_make(value);
         } else if (!e && strncmp(word, "since=", 6) == 0) {
-            e = clk_parse_when(&out->since_ns, value, now_ns);
+            e = times_parse(&out->since_ns, value, now_ns, local, &wrong);
         } else if (!e && strncmp(word, "until=", 6) == 0) {
-            e = clk_parse_when(&out->until_ns, value, now_ns);
+            e = times_parse(&out->until_ns, value, now_ns, local, &wrong);
         } else {
             e = ERR_USAGE;
         }
         if (e) {
-            return errmsg_set(why, ERR_USAGE, "'%s': a range is 'host=NAME since=TIME until=TIME'",
-                              word);
+            return errmsg_set(why, ERR_USAGE,
+                              "'%s': a range is 'host=NAME since=TIME until=TIME'%s%s", word,
+                              wrong.text[0] ? "; " : "", wrong.text);
         }
     }
     out->until_ns = out->until_ns ? out->until_ns : now_ns;
@@ -259,12 +203,14 @@ static enum err fetch_range(struct fetch *f, struct lab_side *side)
 
     (void)snprintf(words, sizeof words, "%s", side->range);
     side->runs = mem_array(1, sizeof(void *));
-    e = side->runs ? range_parse(&ask, hosts, words, f->why) : ERR_NOMEM;
-    e = e ? e : fetch_call(f, RPC_QUERY_RUN_GET, WIRE_RUN_FETCH, &ask, WIRE_RUN_PART, &part);
+    e = side->runs ? range_parse(&ask, hosts, words, f->at.c->settings.local, &f->at.why)
+                   : ERR_NOMEM;
+    e = e ? e
+          : run_fetch_call(&f->at, RPC_QUERY_RUN_GET, WIRE_RUN_FETCH, &ask, WIRE_RUN_PART, &part);
     if (e) {
         return e;
     }
-    e = run_file_decode(&file, part->data.p, part->data.n, RUN_FILE_ALL, f->why);
+    e = run_file_decode(&file, part->data.p, part->data.n, RUN_FILE_ALL, &f->at.why);
     wire_run_free(part);
     if (!e) {
         side->runs[side->n_runs++] = file;
@@ -290,9 +236,9 @@ static enum err fetch_class(struct fetch *f)
     const struct wire_runs_ask ask = {.limit = 1};
     struct wire_runs *list;
     size_t n = 0;
-    enum err e = f->x->class_keys[0]
-                     ? ERR_END
-                     : fetch_call(f, RPC_QUERY_RUNS, WIRE_RUN_ASK, &ask, WIRE_RUN_LIST, &list);
+    enum err e = f->x->class_keys[0] ? ERR_END
+                                     : run_fetch_call(&f->at, RPC_QUERY_RUNS, WIRE_RUN_ASK, &ask,
+                                                      WIRE_RUN_LIST, &list);
 
     if (e) {
         return e == ERR_END ? ERR_OK : e;
@@ -322,18 +268,19 @@ static enum err fetch_all(struct fetch *f)
 
 static enum err collector_open(struct lab *x, struct cli *c, int *code, struct errmsg *why)
 {
-    struct fetch f = {.x = x, .c = c, .why = why};
-    enum err e = cli_client_open(&f.client, c, code);
+    struct fetch f = {.at = {.c = c}, .x = x};
+    enum err e = cli_client_open(&f.at.client, c, code);
 
     if (e) {
         return ERR_CLOSED; /* told */
     }
     e = fetch_all(&f);
-    cli_client_close(f.client);
-    if (e && f.code) {
-        *code = cli_fail(c, (enum cli_exit)f.code, "%s", why->text[0] ? why->text : err_text(e));
+    cli_client_close(f.at.client);
+    if (e && f.at.code) {
+        *code = run_fetch_fail(&f.at, e);
         return ERR_CLOSED;
     }
+    *why = f.at.why;
     return e;
 }
 

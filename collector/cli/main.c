@@ -11,10 +11,10 @@ static const struct opt_command man = OPT_MAN("procfleet");
 static const struct opt_command version = OPT_VERSION("procfleet");
 
 static const struct cli_command *const commands[] = {
-    &cmd_hosts,    &cmd_top,      &cmd_ps,    &cmd_history,   &cmd_timeline,      &cmd_events,
-    &cmd_crashes,  &cmd_outliers, &cmd_tail,  &cmd_providers, &cmd_subscriptions, &cmd_tree,
-    &cmd_overview, &cmd_coverage, &cmd_diff,  &cmd_gate,      &cmd_report,        &cmd_run,
-    &cmd_rules,    &cmd_console,  &cmd_admin, &cmd_config,
+    &cmd_hosts,   &cmd_top,      &cmd_ps,       &cmd_history,   &cmd_timeline,      &cmd_events,
+    &cmd_crashes, &cmd_outliers, &cmd_tail,     &cmd_providers, &cmd_subscriptions, &cmd_tree,
+    &cmd_boots,   &cmd_overview, &cmd_coverage, &cmd_diff,      &cmd_gate,          &cmd_report,
+    &cmd_run,     &cmd_rules,    &cmd_console,  &cmd_admin,     &cmd_config,
 };
 
 /* What every program has. */

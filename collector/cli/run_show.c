@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/cli/cli_client.h"
 #include "collector/cli/lab.h"
 #include "collector/cli/run_dir.h"
+#include "collector/cli/run_fetch.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/map.h"
@@ -19,44 +19,11 @@
 #include "common/text/humanize.h"
 #include "common/wire/wire_run.h"
 
-#define REPLY_MAX    (8u << 20)
 #define PUT_MAX      (48u << 10) /* a question has 64 KiB */
 #define LIST_LIMIT   50u
 #define PAGE         256u
 #define LABELS_TEXT  4096u
 #define SHOW_CRASHES 5u
-
-/* -- calls -- */
-
-/* One call on an open connection; *reply: decoded, wire_run_free. Returns the exit code. */
-static int run_call(struct cli *c, struct cli_client *l, const char *method,
-                    enum wire_run_kind ask_kind, const void *ask, enum wire_run_kind reply_kind,
-                    void *reply)
-{
-    struct rpc_result result = {.code = RPC_OK};
-    struct errmsg why = {""};
-    struct buf request, bytes;
-    int code = CLI_OK;
-    enum err e;
-
-    buf_init(&request, 64u << 10);
-    buf_init(&bytes, REPLY_MAX);
-    e = wire_run_encode(&request, ask_kind, ask);
-    if (!e) {
-        const struct cli_client_request q = {method, request.p, request.n, c->settings.timeout_ns,
-                                             NULL};
-
-        e = cli_client_call(l, &q, &bytes, &result, &why);
-    }
-    e = e ? e : wire_run_decode(reply, reply_kind, bytes.p, bytes.n);
-    if (e) {
-        code = cli_fail(c, cli_client_call_exit(e, &result), "%s",
-                        why.text[0] ? why.text : err_text(e));
-    }
-    buf_fini(&request);
-    buf_fini(&bytes);
-    return code;
-}
 
 static const char *operand(const struct cli *c)
 {
@@ -185,15 +152,19 @@ static enum err ask_read(struct cli *c, struct wire_runs_ask *ask, struct wire_l
 static int list_pages(struct cli *c, struct cli_client *l, struct wire_runs_ask *ask,
                       uint32_t limit, struct table *t, uint32_t *shown)
 {
+    struct run_fetch f = {.c = c, .client = l};
     int code = CLI_OK;
 
     do {
         struct wire_runs *runs = NULL;
-        enum err e = ERR_OK;
+        enum err e;
 
         ask->limit = limit - *shown < PAGE ? limit - *shown : PAGE;
-        code = run_call(c, l, RPC_QUERY_RUNS, WIRE_RUN_ASK, ask, WIRE_RUN_LIST, &runs);
-        for (size_t i = 0; code == CLI_OK && !e && i < runs->n; i++) {
+        e = run_fetch_call(&f, RPC_QUERY_RUNS, WIRE_RUN_ASK, ask, WIRE_RUN_LIST, &runs);
+        if (e) {
+            return run_fetch_fail(&f, e);
+        }
+        for (size_t i = 0; !e && i < runs->n; i++) {
             e = list_row(t, &runs->runs[i]);
             ++*shown;
         }
@@ -302,38 +273,19 @@ const struct opt_command run_show_list = {
 
 /* -- a run's file -- */
 
-/* The whole file, compared with its hash. Returns the exit code; *bytes: mem_free. */
+/* Returns the exit code. */
 static int file_fetch(struct cli *c, const char *name, struct buf *bytes)
 {
-    struct wire_run_get ask = {.name = str_make(name)};
-    struct cli_client *l;
-    uint64_t total = 1, hash = 0;
+    struct run_fetch f = {.c = c};
     int code = CLI_OK;
+    enum err e;
 
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&f.client, c, &code) != ERR_OK) {
         return code;
     }
-    while (code == CLI_OK && bytes->n < total) {
-        struct wire_run_part *part = NULL;
-
-        ask.offset = bytes->n;
-        code = run_call(c, l, RPC_QUERY_RUN_GET, WIRE_RUN_FETCH, &ask, WIRE_RUN_PART, &part);
-        if (code == CLI_OK && (part->offset != bytes->n || part->data.n == 0)) {
-            code = cli_fail(c, CLI_FAILED, "the collector's pieces do not fit together");
-        }
-        if (code == CLI_OK) {
-            total = part->total;
-            hash = ask.offset ? hash : part->hash;
-            ask.revision = part->revision;
-            buf_put(bytes, part->data.p, part->data.n);
-        }
-        wire_run_free(part);
-    }
-    cli_client_close(l);
-    if (code == CLI_OK && (bytes->bad || hash_bytes(bytes->p, bytes->n, 0) != hash)) {
-        code = cli_fail(c, CLI_FAILED, "the file was damaged on its way");
-    }
-    return code;
+    e = run_fetch_file(&f, str_make(name), bytes);
+    cli_client_close(f.client);
+    return e ? run_fetch_fail(&f, e) : CLI_OK;
 }
 
 /* -- show -- */
@@ -691,24 +643,40 @@ const struct opt_command run_show_usage = {
 
 /* -- export, import -- */
 
+/* Names are taken from hashes, so that one host or user has one name in every file and two never
+ * share one: such files can be compared. A host's is of its id, a user's of the hosts' ids, too:
+ * users' names could be guessed, ids of 16 random bytes cannot. */
 struct redact {
     struct run_file *f;
     bool hosts, users;
     enum err e;
+    uint64_t salt; /* of the host with the least id */
     size_t n_users;
     struct str *users_seen;
     struct str *users_as;
 };
 
-static struct str redact_name(struct redact *r, const char *what, size_t n)
+static struct str redact_name(struct redact *r, const char *what, uint64_t hash)
 {
     char text[32];
     char *copy;
 
-    (void)snprintf(text, sizeof text, "%s-%zu", what, n);
+    (void)snprintf(text, sizeof text, "%s-%08x", what, (unsigned)(hash >> 32));
     copy = arena_dup(&r->f->memory, text, strlen(text));
     r->e = copy ? r->e : ERR_NOMEM;
     return (struct str){copy ? copy : "", copy ? strlen(text) : 0};
+}
+
+static void redact_salt(struct redact *r)
+{
+    const struct uuid *least = NULL;
+
+    for (size_t i = 0; i < r->f->n_hosts; i++) {
+        const struct uuid *id = &r->f->hosts[i].id;
+
+        least = !least || memcmp(id->b, least->b, sizeof id->b) < 0 ? id : least;
+    }
+    r->salt = least ? hash_bytes(least->b, sizeof least->b, 3) : 0;
 }
 
 /* The same user is the same everywhere. */
@@ -724,7 +692,7 @@ static struct str redact_user(struct redact *r, struct str user)
     }
     if (i == r->n_users) {
         r->users_seen[i] = user;
-        r->users_as[i] = redact_name(r, "user", i + 1);
+        r->users_as[i] = redact_name(r, "user", hash_bytes(user.p, user.n, r->salt));
         r->n_users++;
     }
     return r->users_as[i];
@@ -735,12 +703,15 @@ static void redact_hosts(struct redact *r)
     struct run_host *hosts = (struct run_host *)(uintptr_t)r->f->hosts;
 
     for (size_t i = 0; i < r->f->n_hosts; i++) {
-        hosts[i].name = redact_name(r, "host", i + 1);
+        const struct uuid id = hosts[i].id;
+        const uint64_t hash[2] = {hash_bytes(id.b, sizeof id.b, 1),
+                                  hash_bytes(id.b, sizeof id.b, 2)};
+
+        memcpy(hosts[i].id.b, hash, sizeof hash);
+        hosts[i].name = redact_name(r, "host", hash[0]);
         hosts[i].n_labels = 0;
-        memset(hosts[i].id.b, 0, sizeof hosts[i].id.b);
-        hosts[i].id.b[15] = (uint8_t)(i + 1);
-        hosts[i].id.b[14] = (uint8_t)((i + 1) >> 8);
     }
+    r->f->n_notices = 0; /* their texts have names in them */
 }
 
 static void redact_lives(struct redact *r, const struct run_life *lives, size_t n)
@@ -765,6 +736,7 @@ static enum err redact(struct buf *bytes, const char *what, struct errmsg *why)
     if (e) {
         return e;
     }
+    redact_salt(&r);
     most = r.f->n_rows + r.f->n_lives + r.f->n_crashes + 1;
     r.users_seen = mem_array(most, sizeof *r.users_seen);
     r.users_as = mem_array(most, sizeof *r.users_as);
@@ -821,7 +793,7 @@ int run_show_export_body(struct cli *c)
 
 static const struct opt export_opts[] = {
     {"output", 'o', "FILE", "where it goes", 0},
-    {"redact", 0, "hosts|users,...", "under names that say nothing: host-1, user-1", 0},
+    {"redact", 0, "hosts|users,...", "under names that say nothing, the same in each file", 0},
     CLI_OPTS_CONNECTION,
 };
 
@@ -839,30 +811,33 @@ const struct opt_command run_show_export = {
 static int import_send(struct cli *c, const uint8_t *p, size_t n, const char *name)
 {
     struct wire_run_part part = {.name = str_make(name), .total = n, .hash = hash_bytes(p, n, 0)};
-    struct cli_client *l;
+    struct run_fetch f = {.c = c};
     char id[UUID_TEXT];
+    enum err e = ERR_OK;
     int code = CLI_OK;
 
     if (uuid_random(&part.id) != ERR_OK) {
         return cli_fail(c, CLI_FAILED, "no random number");
     }
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&f.client, c, &code) != ERR_OK) {
         return code;
     }
-    while (code == CLI_OK && part.offset < n) {
+    while (!e && part.offset < n) {
         size_t left = n - (size_t)part.offset;
-        struct wire_run *run = NULL;
+        struct wire_run *run;
 
         part.data = (struct str){(const char *)p + part.offset, left < PUT_MAX ? left : PUT_MAX};
-        code = run_call(c, l, RPC_MARK_RUN_PUT, WIRE_RUN_PART, &part, WIRE_RUN_RUN, &run);
+        e = run_fetch_call(&f, RPC_MARK_RUN_PUT, WIRE_RUN_PART, &part, WIRE_RUN_RUN, &run);
         part.offset += part.data.n;
-        if (code == CLI_OK && part.offset == n) {
+        if (!e && part.offset == n) {
             humanize_line(stdout, "%s", uuid_format(id, &run->id));
         }
-        wire_run_free(run);
+        if (!e) {
+            wire_run_free(run);
+        }
     }
-    cli_client_close(l);
-    return code;
+    cli_client_close(f.client);
+    return e ? run_fetch_fail(&f, e) : CLI_OK;
 }
 
 int run_show_import_body(struct cli *c)

@@ -99,7 +99,8 @@ static const struct conf_key keys[] = {
     {"runs.age", CONF_SPAN, "400d", H, 876000 * H, NULL,
      "runs that ended before are dropped, with their files in data_dir/runs"},
     {"runs.max_bytes", CONF_SIZE, "1GiB", MIB, SIZE_MAX_SET, NULL,
-     "bytes of these files, at most an eighth of retention.total_bytes; beyond, the oldest go"},
+     "bytes of these files, at most an eighth of retention.total_bytes; beyond, the oldest go of "
+     "whoever has the most"},
     {"lab.labels", CONF_LIST, "", 0, 256, NULL,
      "HOST KEY=VALUE, as 'lab-3* rack=3': labels of the hosts whose names fit; stronger than those "
      "that agents tell, and of two for one key the later one holds"},

@@ -48,6 +48,8 @@ const struct api_route api_routes[] = {
          API_WHERE | API_SHAPE},
     {"coverage", API_QUESTION + QUERY_COVERAGE, RANGE | PAGE | API_STAGES},
     {"rules", API_RULES, API_HOST | API_NAME | API_FIRING | PAGE | API_SHAPE},
+    {"outliers", API_QUESTION + QUERY_OUTLIERS,
+     RANGE | API_NAME | API_LIMIT | API_METRIC | API_GROUP_BY | API_WHERE | API_CLASS | API_SHAPE},
 };
 
 const size_t api_routes_n = sizeof api_routes / sizeof *api_routes;

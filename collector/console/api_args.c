@@ -251,6 +251,21 @@ static enum err read_where(struct api_args *a, const struct api_value *v)
     return value_text(&a->q.events.where, v, WIRE_WHERE_MAX);
 }
 
+/* A list with commas, of names that the collector knows. */
+static enum err read_class(struct api_args *a, const struct api_value *v)
+{
+    for (const char *list = v->p; *list;) {
+        size_t n = strcspn(list, ",");
+
+        if (a->q.n_class == WIRE_CLASS_MAX) {
+            return errmsg_set(v->why, ERR_INVALID, "at most %u", WIRE_CLASS_MAX);
+        }
+        a->q.class_keys[a->q.n_class++] = (struct str){list, n};
+        list += n + (list[n] == ',');
+    }
+    return a->q.n_class ? ERR_OK : value_bad(v, "a list of names of the inventory");
+}
+
 static enum err read_step(struct api_args *a, const struct api_value *v)
 {
     return value_span(&a->q.step_ns, v, 1, INT64_MAX);

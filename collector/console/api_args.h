@@ -28,6 +28,7 @@
     X(PROVIDER, provider)   \
     X(EVENT, event)         \
     X(WHERE, where)         \
+    X(CLASS, class)         \
     X(STEP, step)           \
     X(BUCKETS, buckets)     \
     X(ENVELOPE, envelope)   \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/console/api_lifetimes.h"
+#include "collector/console/api_outliers.h"
 #include "collector/console/api_value.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
@@ -876,6 +877,8 @@ void api_json_answer(struct buf *out, enum query_kind kind, const struct wire_qu
         put_overview(&j, a->overview);
     } else if (a->lifetimes) {
         api_lifetimes_json(&j, a->lifetimes);
+    } else if (a->outliers) {
+        api_outliers_json(&j, a, rows);
     } else if (a->series && rows) {
         put_series_flat(&j, q, a);
     } else if (kind == QUERY_EVENTS && !rows) {

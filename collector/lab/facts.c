@@ -20,7 +20,7 @@
 /* The newest version of a host. */
 struct entry {
     struct uuid host;
-    int64_t since_ns;
+    int64_t since_ns, boot_time;
     uint8_t *p; /* encoded */
     size_t n;
     bool unsaved;
@@ -129,6 +129,21 @@ static bool entry_is(const struct facts_book *b, size_t at, const struct uuid *h
     return at < b->n && memcmp(b->entries[at].host.b, host->b, sizeof host->b) == 0;
 }
 
+/* 0: it does not say. */
+static int64_t boot_time_of(const void *p, size_t n)
+{
+    int64_t when_ns = 0;
+    struct arena a;
+    struct facts f;
+
+    arena_init(&a, MEMORY_MAX);
+    if (wire_facts_decode(&f, p, n, &a) == ERR_OK) {
+        when_ns = f.inventory.boot_time;
+    }
+    arena_fini(&a);
+    return when_ns;
+}
+
 static enum err entry_set(struct facts_book *b, const struct uuid *host, const void *p, size_t n,
                           int64_t since_ns, bool unsaved)
 {
@@ -153,6 +168,7 @@ static enum err entry_set(struct facts_book *b, const struct uuid *host, const v
     mem_free(b->entries[at].p);
     b->entries[at].p = copy;
     b->entries[at].n = n;
+    b->entries[at].boot_time = boot_time_of(p, n);
     b->entries[at].since_ns =
         since_ns > b->entries[at].since_ns ? since_ns : b->entries[at].since_ns + 1;
     b->entries[at].unsaved = unsaved;
@@ -394,6 +410,20 @@ const struct facts *facts_now(struct facts_book *b, const struct uuid *host, con
     }
     os_mutex_unlock(b->lock);
     return facts_make(b, copy, n, name, a, &f) == ERR_OK ? f : NULL;
+}
+
+int64_t facts_boot_time(struct facts_book *b, const struct uuid *host)
+{
+    int64_t when_ns = 0;
+    size_t at;
+
+    os_mutex_lock(b->lock);
+    at = entry_at(b, host);
+    if (entry_is(b, at, host)) {
+        when_ns = b->entries[at].boot_time;
+    }
+    os_mutex_unlock(b->lock);
+    return when_ns;
 }
 
 enum err facts_then(struct facts_book *b, const struct uuid *host, const char *name,

@@ -57,6 +57,9 @@ NODISCARD enum err facts_flush(struct facts_book *b);
 const struct facts *facts_now(struct facts_book *b, const struct uuid *host, const char *name,
                               struct arena *a);
 
+/* When its system started, UTC ns by its clock, as it told last; 0: not known. */
+int64_t facts_boot_time(struct facts_book *b, const struct uuid *host);
+
 /* As they were at a moment; before the first that is known as that says. *out NULL: nothing is
  * known. Reads the database. Errors: ERR_FULL, those of SQLite */
 NODISCARD enum err facts_then(struct facts_book *b, const struct uuid *host, const char *name,

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/lab/boots.h"
 #include "collector/lab/extract_range.h"
+#include "collector/lab/runs_trim.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
@@ -53,6 +55,7 @@ struct lab_keeper {
     struct keeper_window *windows; /* by host */
     /* of the thread alone */
     int64_t slow_ns, rest_ns; /* nothing before, monotonic */
+    int64_t boots_ns;         /* how far boots go is written then, monotonic */
     size_t n_recent;
     struct {
         uint64_t run;
@@ -228,20 +231,52 @@ char *lab_keeper_path(const struct lab_keeper *k, const struct uuid *id)
     return os_path_join(k->dir, name);
 }
 
-enum err lab_keeper_write(struct lab_keeper *k, const struct uuid *id, const void *p, size_t n)
+/* "NAME.new": what is not yet a run's file. mem_free. */
+static char *staged_path(const struct lab_keeper *k, const struct uuid *name)
+{
+    char text[UUID_TEXT], file[UUID_TEXT + 8];
+
+    (void)snprintf(file, sizeof file, "%s.new", uuid_format(text, name));
+    return os_path_join(k->dir, file);
+}
+
+static enum err file_place(struct lab_keeper *k, const char *staged, const struct uuid *id)
 {
     const struct fio *fio = k->conf.fio;
-    char name[UUID_TEXT + 8], text[UUID_TEXT];
-    char *path = lab_keeper_path(k, id), *made;
-    enum err e;
+    char *path = lab_keeper_path(k, id);
+    enum err e = path ? fio->rename(fio->ctx, staged, path) : ERR_NOMEM;
 
-    (void)snprintf(name, sizeof name, "%s.new", uuid_format(text, id));
-    made = os_path_join(k->dir, name);
-    e = path && made ? fio_write_whole(fio, made, p, n) : ERR_NOMEM;
-    e = e ? e : fio->rename(fio->ctx, made, path);
-    e = e ? e : fio->sync_dir(fio->ctx, k->dir);
     mem_free(path);
-    mem_free(made);
+    return e ? e : fio->sync_dir(fio->ctx, k->dir);
+}
+
+static enum err file_write(struct lab_keeper *k, const struct uuid *id, const void *p, size_t n)
+{
+    char *staged = staged_path(k, id);
+    enum err e = staged ? fio_write_whole(k->conf.fio, staged, p, n) : ERR_NOMEM;
+
+    e = e ? e : file_place(k, staged, id);
+    mem_free(staged);
+    return e;
+}
+
+enum err lab_keeper_read(const struct lab_keeper *k, const struct uuid *id, uint64_t offset,
+                         void *p, size_t *n, uint64_t *total)
+{
+    const struct fio *fio = k->conf.fio;
+    char *path = lab_keeper_path(k, id);
+    struct fio_file *f = NULL;
+    size_t got = 0;
+    enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, f, total);
+    e = e ? e : fio->read(fio->ctx, f, offset, p, *n, &got);
+    fio->close(fio->ctx, f);
+    *n = got;
     return e;
 }
 
@@ -253,6 +288,42 @@ static void file_remove(struct lab_keeper *k, const struct uuid *id)
         err_ignore(k->conf.fio->remove(k->conf.fio->ctx, path)); /* the next start does it, else */
     }
     mem_free(path);
+}
+
+struct keeper_import {
+    struct lab_keeper *k;
+    const char *staged;
+    const struct uuid *id;
+    bool placed;
+};
+
+static enum err import_place(void *ctx)
+{
+    struct keeper_import *i = ctx;
+
+    i->placed = true;
+    return file_place(i->k, i->staged, i->id);
+}
+
+enum err lab_keeper_import(struct lab_keeper *k, const struct uuid *transfer,
+                           const struct wire_run *row, const void *p, size_t n,
+                           struct arena *memory, struct wire_run *out, struct errmsg *why)
+{
+    const struct fio *fio = k->conf.fio;
+    char *staged = staged_path(k, transfer);
+    struct keeper_import i = {.k = k, .staged = staged, .id = &row->id};
+    bool known = true;
+    enum err e = staged ? fio_write_whole(fio, staged, p, n) : ERR_NOMEM;
+
+    e = e ? e : runs_import(k->conf.db, row, memory, out, import_place, &i, why);
+    if (e && staged) {
+        err_ignore(fio->remove(fio->ctx, staged)); /* the next start does it, else */
+    }
+    if (e && i.placed && runs_known(k->conf.db, &row->id, &known) == ERR_OK && !known) {
+        file_remove(k, &row->id);
+    }
+    mem_free(staged);
+    return e;
 }
 
 struct keeper_about {
@@ -429,7 +500,7 @@ static enum err run_file_make(struct lab_keeper *k, struct store_view *view, str
     buf_init(&bytes, RUN_FILE_MAX);
     e = run_silences(f, view);
     e = e ? e : run_file_encode(&bytes, f);
-    e = e ? e : lab_keeper_write(k, &run->id, bytes.p, bytes.n);
+    e = e ? e : file_write(k, &run->id, bytes.p, bytes.n);
     if (!e) {
         run_sums(run, f);
         run_classes(k, run, f, memory);
@@ -636,75 +707,128 @@ static void look_open(struct lab_keeper *k)
     store_view_close(view);
 }
 
-/* Files beyond max_bytes go, the oldest run first. */
 static void look_room(struct lab_keeper *k)
 {
-    uint64_t bytes = 0;
-    bool more = true;
+    static const char *const why[] = {"age", "number", "max_bytes"};
+    const struct runs_bounds bounds = {clk_sub(os_utc_ns(), k->conf.age_ns),
+                                       k->conf.max_runs ? k->conf.max_runs : RUNS_MAX,
+                                       k->conf.max_bytes};
+    struct runs_gone gone[AT_ONCE];
+    size_t n = 0;
 
-    while (more) {
-        struct arena memory;
-        struct wire_run run;
+    do {
+        enum err e = runs_trim(k->conf.db, &bounds, gone, AT_ONCE, &n);
 
-        arena_init(&memory, MEMORY_MAX);
-        more = runs_oldest(k->conf.db, &run, &memory, &bytes) == ERR_OK &&
-               bytes > k->conf.max_bytes && runs_drop(k->conf.db, run.number) == ERR_OK;
-        if (more) {
-            log_line(LOG_INFO, "lab", "run_dropped", "run=%" PRIu64 " reason=max_bytes",
-                     run.number);
-            file_remove(k, &run.id);
+        if (e) {
+            keeper_trouble("runs", 0, e, NULL);
+            return;
         }
-        arena_fini(&memory);
-    }
+        for (size_t i = 0; i < n; i++) {
+            log_line(LOG_INFO, "lab", "run_dropped", "run=%" PRIu64 " reason=%s", gone[i].number,
+                     why[gone[i].why]);
+            file_remove(k, &gone[i].id);
+        }
+    } while (n == AT_ONCE && !deadline_passed(&k->deadline));
 }
 
-struct keeper_files {
-    struct lab_keeper *k;
-    bool strays; /* files of no run go, too */
-};
+/* -- at a start -- */
 
-/* Half-made files, and those of rows that are gone. */
-static enum err file_look(void *ctx, const char *name)
+/* False: the name is none of "ID.suffix". */
+static bool file_id(struct uuid *id, const char *name, const char *suffix)
 {
-    const struct keeper_files *f = ctx;
-    char text[UUID_TEXT];
     const char *dot = strrchr(name, '.');
-    struct uuid id;
-    char *path;
-    bool known = true;
+    char text[UUID_TEXT];
 
-    if (!dot || (size_t)(dot - name) != UUID_TEXT - 1) {
-        return ERR_OK;
+    if (!dot || (size_t)(dot - name) != UUID_TEXT - 1 || strcmp(dot, suffix) != 0) {
+        return false;
     }
     memcpy(text, name, UUID_TEXT - 1);
     text[UUID_TEXT - 1] = 0;
-    if (uuid_parse(&id, text) != ERR_OK) {
-        return ERR_OK;
-    }
-    if (strcmp(dot, ".new") == 0) {
-        known = !f->strays; /* of a start before this one */
-    } else if (strcmp(dot, ".pfr") == 0 && runs_known(f->k->conf.db, &id, &known) != ERR_OK) {
-        known = true;
-    }
-    path = known ? NULL : os_path_join(f->k->dir, name);
+    return uuid_parse(id, text) == ERR_OK;
+}
+
+static enum err file_look_staged(void *ctx, const char *name)
+{
+    const struct lab_keeper *k = ctx;
+    struct uuid id;
+    char *path = file_id(&id, name, ".new") ? os_path_join(k->dir, name) : NULL;
+
     if (path) {
-        err_ignore(f->k->conf.fio->remove(f->k->conf.fio->ctx, path));
+        err_ignore(k->conf.fio->remove(k->conf.fio->ctx, path));
     }
     mem_free(path);
     return ERR_OK;
 }
 
-static void look_files(struct lab_keeper *k, bool start)
+/* Files of rows that are gone. */
+static enum err file_look_stray(void *ctx, const char *name)
 {
-    struct keeper_files f = {k, start};
+    struct lab_keeper *k = ctx;
+    struct uuid id;
+    bool known = true;
 
-    err_ignore(os_list_dir(k->dir, file_look, &f)); /* looked at again later */
+    if (file_id(&id, name, ".pfr") && runs_known(k->conf.db, &id, &known) == ERR_OK && !known) {
+        file_remove(k, &id);
+    }
+    return deadline_passed(&k->deadline) ? ERR_END : ERR_OK;
+}
+
+static void imported_look(struct lab_keeper *k, uint64_t number)
+{
+    struct arena memory;
+    struct wire_run run;
+    char *path = NULL;
+
+    arena_init(&memory, MEMORY_MAX);
+    if (runs_read(k->conf.db, number, &memory, &run) == ERR_OK) {
+        path = lab_keeper_path(k, &run.id);
+    }
+    if (path && !os_exists(path)) {
+        enum err e = runs_trim_one(k->conf.db, number);
+
+        keeper_trouble("run_without_file", number, e ? e : ERR_NOTFOUND, NULL);
+    }
+    mem_free(path);
+    arena_fini(&memory);
+}
+
+/* Rows whose file came from elsewhere and is gone: nobody can make it again. A collector of before
+ * that was killed while it took one left such a row. */
+static void look_imported(struct lab_keeper *k)
+{
+    uint64_t numbers[AT_ONCE], last = 0;
+    size_t n = 0;
+
+    do {
+        if (runs_list(k->conf.db, RUNS_IMPORTED, (int64_t)last, numbers, AT_ONCE, &n) != ERR_OK) {
+            return;
+        }
+        for (size_t i = 0; i < n; i++) {
+            imported_look(k, numbers[i]);
+            last = numbers[i];
+        }
+    } while (n == AT_ONCE && !deadline_passed(&k->deadline));
+}
+
+/* -- what is done now and then, all together -- */
+
+static void look_boots(struct lab_keeper *k)
+{
+    bool all = os_mono_ns() >= k->boots_ns;
+    enum err e = k->conf.boots ? boots_flush(k->conf.boots, all) : ERR_OK;
+
+    if (all) {
+        k->boots_ns = os_mono_ns() + BOOTS_LATER_NS;
+    }
+    if (e) {
+        keeper_trouble("boot", 0, e, NULL);
+    }
 }
 
 static void look_slow(struct lab_keeper *k)
 {
     int64_t now_ns = os_utc_ns();
-    uint32_t ended = 0, dropped = 0;
+    uint32_t ended = 0;
     enum err e;
 
     if (os_mono_ns() < k->slow_ns) {
@@ -716,15 +840,13 @@ static void look_slow(struct lab_keeper *k)
     if (e) {
         keeper_trouble("host_fact", 0, e, NULL);
     }
-    e = runs_expire(k->conf.db, now_ns, clk_sub(now_ns, k->conf.age_ns), &ended, &dropped);
+    look_boots(k);
+    e = runs_expire(k->conf.db, now_ns, &ended);
     if (e) {
         keeper_trouble("runs", 0, e, NULL);
     }
     look_open(k);
     look_room(k);
-    if (dropped) {
-        look_files(k, false);
-    }
 }
 
 /* -- the thread -- */
@@ -751,7 +873,7 @@ static void windows_load(struct lab_keeper *k)
     struct store_view *view;
     size_t n = 0;
 
-    if (runs_list(k->conf.db, RUNS_ENDED, since_ns, numbers, 4 * AT_ONCE, &n) != ERR_OK ||
+    if (runs_list(k->conf.db, RUNS_ENDED, since_ns, numbers, 4 * AT_ONCE, &n) != ERR_OK || !n ||
         store_view_open(&view, k->conf.store) != ERR_OK) {
         return;
     }
@@ -774,8 +896,9 @@ static void keeper_run(void *arg)
 {
     struct lab_keeper *k = arg;
 
-    err_ignore(os_thread_background()); /* works on as it can */
-    look_files(k, true);
+    err_ignore(os_thread_background());                  /* works on as it can */
+    err_ignore(os_list_dir(k->dir, file_look_stray, k)); /* the next start looks again */
+    look_imported(k);
     windows_load(k);
     do {
         look_slow(k);
@@ -792,6 +915,7 @@ static enum err keeper_make(struct lab_keeper *k, struct errmsg *why)
     if (e) {
         return errmsg_set(why, e, "cannot make %s: %s", k->dir ? k->dir : "runs", err_text(e));
     }
+    err_ignore(os_list_dir(k->dir, file_look_staged, k)); /* before there can be new ones */
     e = os_mutex_create(&k->lock);
     e = e ? e : os_cond_create(&k->wake, k->lock);
     return e ? e : os_thread_start(&k->thread, "lab", keeper_run, k);

@@ -2,7 +2,8 @@
  * file of each run that has ended, makes it again when data came late, and drops the oldest.
  *
  * A file is data_dir/runs/ID.pfr: written under another name, synced, renamed; then the run's row
- * says that it is there. A kill in between makes it once more.
+ * says that it is there. A kill in between makes it once more, and one that came from elsewhere is
+ * removed by the next start: its sender had no answer.
  *
  * Threads: a thread of its own works; lab_keeper_stored from the store's writer thread, the others
  * from any. */
@@ -19,10 +20,12 @@ struct lab_keeper_conf {
     struct lab_db *db; /* borrowed, as all below, until lab_keeper_stop */
     struct store *store;
     struct facts_book *facts; /* saved by the thread; for what runs' files say of hosts; or NULL */
+    struct boots_book *boots; /* saved by the thread; or NULL */
     const struct fio *fio;
     const char *data_dir;
     int64_t age_ns;         /* runs older than this are dropped */
-    uint64_t max_bytes;     /* of all files; the oldest go */
+    uint64_t max_bytes;     /* of all files (runs_trim.h) */
+    uint64_t max_runs;      /* 0: RUNS_MAX */
     int64_t samples_age_ns; /* late data of older runs are left alone */
     int64_t wait_ns;        /* for hosts whose data have not passed the end; 0: 3 min */
     int64_t again_ns;       /* a file is made again at most so often; 0: 10 min */
@@ -52,8 +55,16 @@ NODISCARD enum err lab_keeper_range(struct query_run *out, const struct store_vi
 /* "data_dir/runs/ID.pfr"; mem_free. NULL: out of memory. */
 char *lab_keeper_path(const struct lab_keeper *k, const struct uuid *id);
 
-/* Writes a file that came from elsewhere, as its own. Errors: those of fio */
-NODISCARD enum err lab_keeper_write(struct lab_keeper *k, const struct uuid *id, const void *p,
-                                    size_t n);
+/* Makes the file that came from elsewhere a run of this collector. `transfer` names it while it is
+ * written: two may bring one run. Errors: those of runs_import and fio; all is as before then */
+NODISCARD enum err lab_keeper_import(struct lab_keeper *k, const struct uuid *transfer,
+                                     const struct wire_run *row, const void *p, size_t n,
+                                     struct arena *memory, struct wire_run *out,
+                                     struct errmsg *why);
+
+/* Reads at most *n bytes of a run's file from `offset` on. *total: of the whole file. Errors:
+ * ERR_NOTFOUND, those of fio */
+NODISCARD enum err lab_keeper_read(const struct lab_keeper *k, const struct uuid *id,
+                                   uint64_t offset, void *p, size_t *n, uint64_t *total);
 
 #endif

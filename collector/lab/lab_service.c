@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/lab/boots.h"
 #include "collector/lab/extract_range.h"
 #include "collector/lab/lab_keeper.h"
 #include "collector/lab/mark_limit.h"
@@ -25,7 +26,8 @@
 #define SKEW_NS      (50 * CLK_MS) /* how far a mark of another machine's clock may be off */
 #define PUTS_MAX     4u
 #define PUT_IDLE_NS  (60 * CLK_S)
-#define WINDOWS_OF   16u /* a list of no more runs has their hosts' windows */
+#define BOOT_SKEW_NS CLK_S /* a kernel tells its start to the second */
+#define WINDOWS_OF   16u   /* a list of no more runs has their hosts' windows */
 
 /* A file that is being sent. */
 struct put {
@@ -41,6 +43,7 @@ struct lab_service {
     struct lab_db *db;
     struct facts_rule *rules;
     struct facts_book *facts;
+    struct boots_book *boots;
     struct lab_keeper *keeper;
     struct os_mutex *lock; /* guards what follows */
     struct mark_limit limit;
@@ -409,33 +412,42 @@ enum err lab_service_run(struct lab_service *s, const struct store_view *view,
     return e ? e : lab_keeper_range(out, view, &run, memory);
 }
 
+/* Of the file's begin the whole, for its hash; of what follows the piece alone. */
 static enum err file_piece(struct call *c, const struct wire_run *run,
                            const struct wire_run_get *ask, uint8_t **bytes,
                            struct wire_run_part *out)
 {
-    char *path = lab_keeper_path(c->s->keeper, &run->id);
-    size_t n = 0, part;
-    enum err e = path ? os_read_file(bytes, &n, path, WIRE_RUN_FILE_MAX) : ERR_NOMEM;
+    const struct lab_keeper *k = c->s->keeper;
+    uint64_t total = 0, again = 0;
+    size_t n = 0;
+    enum err e = lab_keeper_read(k, &run->id, 0, NULL, &n, &total);
 
-    mem_free(path);
     if (e == ERR_NOTFOUND) {
         return errmsg_set(&c->why, ERR_IO, "the run's file is gone from data_dir/runs");
+    }
+    if (!e && ask->offset > total) {
+        return errmsg_set(&c->why, ERR_INVALID, "the file has %" PRIu64 " bytes", total);
+    }
+    n = (size_t)(total - ask->offset);
+    n = ask->offset && n > WIRE_RUN_PART_MAX ? WIRE_RUN_PART_MAX : n;
+    e = e ? e : n > WIRE_RUN_FILE_MAX ? ERR_FULL : ERR_OK;
+    *bytes = e ? NULL : mem_alloc(n ? n : 1);
+    e = e || *bytes ? e : ERR_NOMEM;
+    e = e ? e : lab_keeper_read(k, &run->id, ask->offset, *bytes, &n, &again);
+    if (!e && (again != total || (run->state != WIRE_RUN_IMPORTED && total != run->file_bytes))) {
+        e = errmsg_set(&c->why, ERR_BUSY, "the file is being made again: begin anew");
     }
     if (e) {
         return e;
     }
-    if (ask->offset > n) {
-        return errmsg_set(&c->why, ERR_INVALID, "the file has %zu bytes", n);
-    }
-    part = n - (size_t)ask->offset;
-    part = part < WIRE_RUN_PART_MAX ? part : WIRE_RUN_PART_MAX;
-    *out = (struct wire_run_part){.id = run->id,
-                                  .name = run->name,
-                                  .offset = ask->offset,
-                                  .total = n,
-                                  .hash = ask->offset ? 0 : hash_bytes(*bytes, n, 0),
-                                  .data = {(const char *)*bytes + ask->offset, part},
-                                  .revision = run->revision};
+    *out = (struct wire_run_part){
+        .id = run->id,
+        .name = run->name,
+        .offset = ask->offset,
+        .total = total,
+        .hash = ask->offset ? 0 : hash_bytes(*bytes, n, 0),
+        .data = {(const char *)*bytes, n < WIRE_RUN_PART_MAX ? n : WIRE_RUN_PART_MAX},
+        .revision = run->revision};
     return ERR_OK;
 }
 
@@ -621,8 +633,8 @@ static enum err import_row(struct call *c, const struct run_file *f, struct str 
     return ERR_OK;
 }
 
-static enum err import(struct call *c, const uint8_t *bytes, size_t n, struct str name,
-                       struct wire_run *out)
+static enum err import(struct call *c, const struct uuid *transfer, const uint8_t *bytes, size_t n,
+                       struct str name, struct wire_run *out)
 {
     struct run_file *f = NULL;
     struct wire_run row;
@@ -631,13 +643,7 @@ static enum err import(struct call *c, const uint8_t *bytes, size_t n, struct st
     e = e ? e : import_row(c, f, name, &row);
     if (!e) {
         row.file_bytes = n;
-        e = runs_import(c->s->db, &row, &c->memory, out, &c->why);
-    }
-    if (!e) {
-        e = lab_keeper_write(c->s->keeper, &row.id, bytes, n);
-        if (e) { /* a row without its file is of no use */
-            err_ignore(runs_drop(c->s->db, out->number));
-        }
+        e = lab_keeper_import(c->s->keeper, transfer, &row, bytes, n, &c->memory, out, &c->why);
     }
     run_file_free(f);
     return e;
@@ -661,7 +667,7 @@ static void on_put(void *ctx, struct rpc_call *rpc)
     }
     e = e ? e : put_piece(&c, p, &bytes, &n);
     if (!e && bytes) {
-        e = import(&c, bytes, n, p->name, &run);
+        e = import(&c, &p->id, bytes, n, p->name, &run);
         if (!e) {
             mark_log(&c, "run_import", &run);
         }
@@ -685,14 +691,46 @@ void lab_service_methods(struct lab_service *s, struct rpc_method methods[LAB_SE
     memcpy(methods, all, sizeof all);
 }
 
+/* Recordings tell of a boot that is over. What the host said of its boot is of the newest one: a
+ * batch from before it is of another. */
+static void boot_note(struct lab_service *s, const struct batch *b, int64_t first_ns,
+                      int64_t last_ns)
+{
+    struct boots_note note = {.host = b->head.host,
+                              .boot = b->head.boot,
+                              .booted_ns = facts_boot_time(s->facts, &b->head.host),
+                              .first_ns = first_ns,
+                              .last_ns = last_ns,
+                              .good_bye = (b->head.flags & BATCH_LAST) != 0};
+
+    if (b->head.flags & BATCH_REPLAY) {
+        return;
+    }
+    if (note.booted_ns > clk_add(first_ns, BOOT_SKEW_NS)) {
+        note.booted_ns = 0;
+    }
+    boots_stored(s->boots, &note);
+}
+
 void lab_service_stored(struct lab_service *s, const struct batch *b, int64_t received_ns)
 {
     int64_t first_ns, last_ns;
 
+    batch_time_span(b, received_ns, &first_ns, &last_ns);
     if (b->n_ticks || b->n_events) {
-        batch_time_span(b, received_ns, &first_ns, &last_ns);
         lab_keeper_stored(s->keeper, &b->head.host, first_ns, last_ns);
     }
+    if (b->n_ticks || b->n_events || b->head.flags & BATCH_LAST) {
+        boot_note(s, b, first_ns, last_ns);
+    }
+}
+
+enum err lab_service_boots(struct lab_service *s, const struct uuid *host, int64_t since_ns,
+                           int64_t until_ns, query_boot_each each, void *to)
+{
+    enum err e = boots_flush(s->boots, false);
+
+    return e ? e : boots_each(s->boots, host, since_ns, until_ns, each, to);
 }
 
 struct facts_book *lab_service_facts(struct lab_service *s)
@@ -752,9 +790,11 @@ enum err lab_service_open(struct lab_service **out, const struct lab_service_con
         e = lab_db_open(&s->db, conf->data_dir, NULL, why); /* SQLite has its own way to it */
     }
     e = e ? e : facts_make(s, why);
+    e = e ? e : boots_create(&s->boots, s->db);
     if (!e) {
         keeper.db = s->db;
         keeper.facts = s->facts;
+        keeper.boots = s->boots;
         e = lab_keeper_start(&s->keeper, &keeper, why);
     }
     if (e) {
@@ -775,6 +815,10 @@ void lab_service_close(struct lab_service *s)
         err_ignore(facts_flush(s->facts)); /* agents tell it again, else */
     }
     facts_close(s->facts);
+    if (s->boots) {
+        err_ignore(boots_flush(s->boots, true)); /* short by so much, else */
+    }
+    boots_destroy(s->boots);
     facts_rules_free(s->rules, s->conf.n_labels);
     lab_db_close(s->db);
     for (size_t i = 0; i < PUTS_MAX; i++) {

@@ -60,6 +60,11 @@ NODISCARD enum err lab_service_run(struct lab_service *s, const struct store_vie
                                    const struct net_identity *who, struct str name,
                                    struct arena *memory, struct query_run *out, struct errmsg *why);
 
+/* As query_env.boots. */
+NODISCARD enum err lab_service_boots(struct lab_service *s, const struct uuid *host,
+                                     int64_t since_ns, int64_t until_ns, query_boot_each each,
+                                     void *to);
+
 struct facts_book *lab_service_facts(struct lab_service *s);
 
 struct lab_db *lab_service_db(struct lab_service *s);

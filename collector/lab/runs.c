@@ -6,9 +6,9 @@
 #include "collector/lab/runs.h"
 
 #include <sqlite3.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "collector/lab/runs_trim.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/hash.h"
@@ -60,17 +60,21 @@ static const char sql_newest_of[] =
     COLUMNS " WHERE r.name = ?1 AND owner = ?2 ORDER BY r.n DESC LIMIT 1";
 static const char sql_open_any[] =
     COLUMNS " WHERE state = 0 AND r.name = ?1 AND ?2 = ?2 ORDER BY r.n DESC LIMIT 1";
-static const char sql_page[] =
-    COLUMNS " WHERE r.n < ?1 AND (?2 = '' OR r.name = ?2) AND (?3 = 0 OR ended_ns = 0"
-            " OR ended_ns >= ?3) AND (?4 = 0 OR began_ns < ?4) ORDER BY r.n DESC";
-static const char sql_oldest[] = COLUMNS " WHERE state > 1 ORDER BY ended_ns, r.n LIMIT 1";
-static const char sql_bytes[] = "SELECT coalesce(sum(file_bytes), 0) FROM run";
+/* What a list looks at before it reads all of a run; ?5 and ?6 are what `which` compares. */
+#define PAGE(which)                                                                 \
+    "SELECT n, id, name, state FROM run WHERE n < ?1 AND " which                    \
+    " AND (?2 = 0 OR ended_ns = 0 OR ended_ns >= ?2) AND (?3 = 0 OR began_ns < ?3)" \
+    " ORDER BY n DESC"
+static const char sql_page[] = PAGE("?5 IS NULL");
+static const char sql_page_of_name[] = PAGE("name = ?5");
+static const char sql_page_of_id[] = PAGE("id BETWEEN ?5 AND ?6");
 
 static const char sql_labels[] = "SELECT key, value FROM run_label WHERE run = ?1 ORDER BY key";
 static const char sql_asked[] = "SELECT pattern FROM run_asked WHERE run = ?1 ORDER BY pattern";
 static const char sql_hosts[] =
     "SELECT host, name, flags FROM run_host WHERE run = ?1 ORDER BY name, host LIMIT 4096";
 static const char sql_foreign[] = "SELECT name FROM run_host WHERE run = ?1";
+static const char sql_value[] = "SELECT value FROM run_label WHERE run = ?1 AND key = ?2";
 
 static const char sql_put[] =
     "INSERT INTO run(id, name, owner, scope, state, began_ns, ended_ns, ttl_ns, exit_code, parent,"
@@ -89,24 +93,21 @@ static const char sql_count_open[] = "SELECT count(*), sum(owner = ?1) FROM run 
 static const char sql_expire[] =
     "UPDATE run SET state = 1, ended_ns = began_ns + ttl_ns, closed_ns = ?1, flags = flags | 2"
     " WHERE state = 0 AND began_ns + ttl_ns <= ?1";
-static const char sql_drop_old[] =
-    "DELETE FROM run WHERE state > 1 AND (ended_ns < ?1 OR n <= (SELECT coalesce(max(n), 0) FROM"
-    " run) - 100000)";
-static const char sql_drop[] = "DELETE FROM run WHERE n = ?1";
-static const char *const sql_orphans[] = {
-    "DELETE FROM run_host WHERE run NOT IN (SELECT n FROM run)",
-    "DELETE FROM run_asked WHERE run NOT IN (SELECT n FROM run)",
-    "DELETE FROM run_label WHERE run NOT IN (SELECT n FROM run)",
-};
 static const char sql_in_state[] = "SELECT n FROM run WHERE state = ?1 ORDER BY n LIMIT ?2";
 static const char sql_stale[] =
     "SELECT n FROM run WHERE state > 1 AND (flags & 12) = 4 ORDER BY n LIMIT ?2";
 static const char sql_ended[] =
-    "SELECT n FROM run WHERE state > 1 AND (flags & 8) = 0 AND ended_ns >= ?1 ORDER BY n LIMIT ?2";
+    "SELECT n FROM run WHERE state > 1 AND (flags & 8) = 0 AND ended_ns >= ?1"
+    " ORDER BY ended_ns DESC LIMIT ?2";
+static const char sql_imported[] = /* state: WIRE_RUN_IMPORTED */
+    "SELECT n FROM run WHERE state = 5 AND n > ?1 ORDER BY n LIMIT ?2";
+/* By time, then by host: run_host has no index of hosts, and few runs are at one time. */
 static const char sql_overlaps[] =
-    "SELECT count(*) FROM run_host h JOIN run r ON r.n = h.run WHERE h.host = ?1 AND r.n != ?2"
+    "SELECT count(*) FROM run r WHERE r.n IN (SELECT n FROM run WHERE ended_ns = 0 UNION ALL"
+    " SELECT n FROM run WHERE ended_ns > ?3) AND r.n != ?2"
     " AND r.root_pid = 0 AND (r.flags & 8) = 0 AND r.began_ns < ?4"
-    " AND (r.ended_ns = 0 OR r.ended_ns > ?3) AND r.id IS NOT ?5 AND r.parent IS NOT ?6"
+    " AND r.id IS NOT ?5 AND r.parent IS NOT ?6"
+    " AND EXISTS (SELECT 1 FROM run_host h WHERE h.run = r.n AND h.host = ?1)"
     " AND NOT EXISTS (SELECT 1 FROM run_label l WHERE l.run = r.n AND l.key = 'silence')";
 static const char sql_known[] = "SELECT count(*) FROM run WHERE id = ?1";
 static const char sql_make_stale[] = "UPDATE run SET flags = flags | 4 WHERE n = ?1";
@@ -129,13 +130,20 @@ static enum err runs_statement(struct lab_db *l, sqlite3_stmt **out, const char 
 
 /* -- rows -- */
 
+/* Until the statement goes on. */
+static struct str column_there(sqlite3_stmt *st, int at)
+{
+    const char *p = (const char *)sqlite3_column_text(st, at);
+
+    return (struct str){p ? p : "", p ? (size_t)sqlite3_column_bytes(st, at) : 0};
+}
+
 static struct str column_text(sqlite3_stmt *st, int at, struct arena *memory)
 {
-    const void *p = sqlite3_column_text(st, at);
-    size_t n = p ? (size_t)sqlite3_column_bytes(st, at) : 0;
-    char *copy = arena_dup(memory, p ? p : "", n);
+    struct str there = column_there(st, at);
+    char *copy = arena_dup(memory, there.p, there.n);
 
-    return (struct str){copy, copy ? n : 0};
+    return (struct str){copy, copy ? there.n : 0};
 }
 
 static struct uuid column_id(sqlite3_stmt *st, int at)
@@ -612,12 +620,40 @@ struct find {
     const struct wire_runs_ask *ask;
     struct str name; /* name or glob, without what follows @; "": all */
     uint64_t nth;    /* 0: all */
-    char id[37];     /* how the id begins; "": any */
+    bool by_id;      /* the id lies between these two */
+    struct uuid id_low, id_high;
     struct arena *memory;
     struct wire_run *runs;
     size_t n, max;
     uint64_t met; /* that fit name, labels and scope */
 };
+
+/* The ids that begin with these digits, dashes between them. False: it is no such beginning. */
+static bool find_ids(struct find *f, struct str text)
+{
+    size_t n = 0;
+
+    memset(f->id_low.b, 0, sizeof f->id_low.b);
+    memset(f->id_high.b, 0xff, sizeof f->id_high.b);
+    for (size_t i = 0; i < text.n; i++) {
+        char c = text.p[i];
+        bool letter = c >= 'a' && c <= 'f';
+        uint8_t v = (uint8_t)(letter ? c - 'a' + 10 : c - '0');
+        unsigned shift = n % 2 ? 0 : 4;
+
+        if (c == '-' && (i == 8 || i == 13 || i == 18 || i == 23)) {
+            continue;
+        }
+        if (!(letter || (c >= '0' && c <= '9')) || n == 2 * sizeof f->id_low.b) {
+            return false;
+        }
+        f->id_low.b[n / 2] |= (uint8_t)(v << shift);
+        f->id_high.b[n / 2] &= (uint8_t) ~((0xfu & ~v) << shift);
+        n++;
+    }
+    f->by_id = n >= 4;
+    return f->by_id;
+}
 
 /* NAME, NAME@3, NAME@8f14… */
 static enum err find_spec(struct find *f, struct errmsg *why)
@@ -639,110 +675,124 @@ static enum err find_spec(struct find *f, struct errmsg *why)
 
         digits = digits && c >= '0' && c <= '9';
         n = digits ? n * 10 + (uint64_t)(c - '0') : 0;
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-')) {
-            behind.n = 0;
-        }
     }
     if (digits && n > 0) {
         f->nth = n;
         return ERR_OK;
     }
-    if (behind.n < 4 || behind.n > 36) {
+    if (!find_ids(f, behind)) {
         return errmsg_set(why, ERR_INVALID,
                           "'%.*s': behind @ stands which of them, counted from the newest, or at "
                           "least four letters of its id",
                           (int)spec.n, spec.p);
     }
-    memcpy(f->id, behind.p, behind.n);
-    f->id[behind.n] = 0;
     return ERR_OK;
 }
 
-static bool find_fits_labels(const struct find *f, const struct wire_run *run)
+/* Nothing of a run that does not fit is copied: a list may pass over all there are. */
+static enum err find_fits_labels(const struct find *f, uint64_t number, bool *fits)
 {
-    for (size_t i = 0; i < f->ask->n_labels; i++) {
-        bool fits = false;
+    *fits = true;
+    for (size_t i = 0; *fits && i < f->ask->n_labels; i++) {
+        const struct wire_label *x = &f->ask->labels[i];
+        sqlite3_stmt *st;
+        enum err e = runs_statement(f->l, &st, sql_value, number);
 
-        for (size_t k = 0; k < run->n_labels && !fits; k++) {
-            fits = str_eq(f->ask->labels[i].key, run->labels[k].key) &&
-                   glob_match(f->ask->labels[i].value, run->labels[k].value);
+        if (!e) {
+            (void)sqlite3_bind_text(st, 2, x->key.p, (int)x->key.n, SQLITE_STATIC);
+            e = db_row(f->d, st);
         }
-        if (!fits) {
-            return false;
+        if (e && e != ERR_END) {
+            return e;
         }
+        *fits = !e && glob_match(x->value, column_there(st, 0));
+        (void)sqlite3_reset(st);
     }
-    return true;
+    return ERR_OK;
 }
 
 /* All its hosts lie in the scope of who asks. */
-static enum err find_in_scope(const struct find *f, const struct wire_run *run, bool *in)
+static enum err find_in_scope(const struct find *f, uint64_t number, bool *in)
 {
     sqlite3_stmt *st;
     enum err e = ERR_OK;
+    bool any = false;
 
     *in = true;
     if (!f->who->scope[0]) {
         return ERR_OK;
     }
-    *in = run->hosts_asked > 0;
-    e = runs_statement(f->l, &st, sql_foreign, run->number);
+    e = runs_statement(f->l, &st, sql_foreign, number);
     if (e) {
         return e;
     }
     while (*in && (e = db_row(f->d, st), !e)) {
-        const char *name = (const char *)sqlite3_column_text(st, 0);
-
-        *in = name && glob_match(str_make(f->who->scope), str_make(name));
+        any = true;
+        *in = glob_match(str_make(f->who->scope), column_there(st, 0));
     }
+    *in = *in && any;
     (void)sqlite3_reset(st);
     return e == ERR_END ? ERR_OK : e;
 }
 
-static enum err find_row(struct find *f, sqlite3_stmt *st)
+/* The row that the page is at. */
+static enum err find_row(struct find *f, sqlite3_stmt *page)
 {
-    struct wire_run *run = &f->runs[f->n];
-    char id[UUID_TEXT];
-    bool in = false;
-    enum err e = row_take(st, f->memory, run);
+    uint64_t number = (uint64_t)sqlite3_column_int64(page, 0);
+    bool fits = true;
+    sqlite3_stmt *st;
+    enum err e = ERR_OK;
 
-    if (e) {
-        return e;
-    }
-    if ((f->name.n && !glob_match(f->name, run->name)) ||
-        (f->ask->states && !(f->ask->states >> run->state & 1)) ||
-        strncmp(uuid_format(id, &run->id), f->id, strlen(f->id)) != 0) {
+    if ((f->name.n && !glob_match(f->name, column_there(page, 2))) ||
+        (f->ask->states && !(f->ask->states >> sqlite3_column_int(page, 3) & 1))) {
         return ERR_OK;
     }
-    e = find_in_scope(f, run, &in);
-    e = !e && in ? run_lists(f->l, f->d, f->ask->hosts, f->memory, run) : e;
-    if (!e && in && find_fits_labels(f, run)) {
-        f->met++;
-        f->n += !f->nth || f->met == f->nth;
+    e = find_fits_labels(f, number, &fits);
+    if (!e && fits) {
+        e = find_in_scope(f, number, &fits);
     }
+    if (e || !fits || ++f->met < f->nth) {
+        return e;
+    }
+    e = runs_statement(f->l, &st, sql_by_number, number);
+    e = e ? e : db_row(f->d, st);
+    if (!e) {
+        e = row_take(st, f->memory, &f->runs[f->n]);
+        (void)sqlite3_reset(st);
+    }
+    e = e ? e : run_lists(f->l, f->d, f->ask->hosts, f->memory, &f->runs[f->n]);
+    f->n += !e;
     return e;
 }
 
 static enum err find_rows(struct find *f, uint64_t *next)
 {
-    char name[WIRE_RUN_NAME_MAX + 1] = "";
+    bool named = f->name.n && !glob_is_pattern(f->name);
+    uint64_t last = 0;
     sqlite3_stmt *st;
-    enum err e = lab_db_statement(f->l, &st, sql_page);
+    enum err e = lab_db_statement(f->l, &st,
+                                  f->by_id ? sql_page_of_id
+                                  : named  ? sql_page_of_name
+                                           : sql_page);
 
     if (e) {
         return e;
     }
-    if (f->name.n && f->name.n < sizeof name && !glob_is_pattern(f->name)) {
-        memcpy(name, f->name.p, f->name.n);
-    }
     db_bind_number(st, 1, f->ask->before ? (int64_t)f->ask->before : INT64_MAX);
-    db_bind_text(st, 2, name);
-    db_bind_number(st, 3, f->ask->since_ns);
-    db_bind_number(st, 4, f->ask->until_ns);
+    db_bind_number(st, 2, f->ask->since_ns);
+    db_bind_number(st, 3, f->ask->until_ns);
+    if (f->by_id) {
+        db_bind_bytes(st, 5, f->id_low.b, sizeof f->id_low.b);
+        db_bind_bytes(st, 6, f->id_high.b, sizeof f->id_high.b);
+    } else if (named) {
+        (void)sqlite3_bind_text(st, 5, f->name.p, (int)f->name.n, SQLITE_STATIC);
+    }
     while (!e && (e = db_row(f->d, st), !e)) {
         if (f->n == f->max || (f->nth && f->met == f->nth)) {
-            *next = f->nth ? 0 : f->runs[f->n - 1].number;
+            *next = f->nth ? 0 : last;
             break;
         }
+        last = (uint64_t)sqlite3_column_int64(st, 0);
         e = find_row(f, st);
     }
     (void)sqlite3_reset(st);
@@ -783,50 +833,25 @@ enum err runs_read(struct lab_db *l, uint64_t number, struct arena *memory, stru
 
 /* -- keeping -- */
 
-static enum err orphans_drop(struct lab_db *l, struct db *d)
+enum err runs_expire(struct lab_db *l, int64_t now_ns, uint32_t *ended)
 {
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; !e && i < sizeof sql_orphans / sizeof *sql_orphans; i++) {
-        sqlite3_stmt *st;
-
-        e = lab_db_statement(l, &st, sql_orphans[i]);
-        e = e ? e : db_change(d, st);
-    }
-    return e;
-}
-
-enum err runs_expire(struct lab_db *l, int64_t now_ns, int64_t oldest_ns, uint32_t *ended,
-                     uint32_t *dropped)
-{
-    const char *const steps[] = {sql_expire, sql_drop_old};
-    const int64_t times[] = {now_ns, oldest_ns};
-    uint32_t changes[2] = {0};
+    sqlite3_stmt *st;
     struct db *d;
     enum err e = lab_db_begin(l, &d, LAB_DB_WRITE);
 
     if (e) {
         return e;
     }
-    for (size_t i = 0; !e && i < sizeof steps / sizeof *steps; i++) {
-        sqlite3_stmt *st;
-
-        e = lab_db_statement(l, &st, steps[i]);
-        if (!e) {
-            db_bind_number(st, 1, times[i]);
-            e = db_change(d, st);
-            changes[i] = (uint32_t)sqlite3_changes(d->sqlite);
-        }
+    e = lab_db_statement(l, &st, sql_expire);
+    if (!e) {
+        db_bind_number(st, 1, now_ns);
+        e = db_change(d, st);
     }
-    if (!e && changes[1]) {
-        e = orphans_drop(l, d);
-    }
-    *ended = changes[0];
-    *dropped = changes[1];
+    *ended = e ? 0 : (uint32_t)sqlite3_changes(d->sqlite);
     return lab_db_end(l, e);
 }
 
-enum err runs_list(struct lab_db *l, enum runs_which which, int64_t since_ns, uint64_t *numbers,
+enum err runs_list(struct lab_db *l, enum runs_which which, int64_t since, uint64_t *numbers,
                    size_t max, size_t *n)
 {
     const struct {
@@ -835,7 +860,8 @@ enum err runs_list(struct lab_db *l, enum runs_which which, int64_t since_ns, ui
     } ways[] = {[RUNS_OPEN] = {sql_in_state, WIRE_RUN_OPEN},
                 [RUNS_CLOSING] = {sql_in_state, WIRE_RUN_CLOSING},
                 [RUNS_STALE] = {sql_stale, 0},
-                [RUNS_ENDED] = {sql_ended, since_ns}};
+                [RUNS_ENDED] = {sql_ended, since},
+                [RUNS_IMPORTED] = {sql_imported, since}};
     sqlite3_stmt *st;
     struct db *d;
     enum err e = lab_db_begin(l, &d, LAB_DB_READ);
@@ -908,31 +934,17 @@ enum err runs_host_add(struct lab_db *l, uint64_t number, const struct uuid *hos
     return e ? e : lab_db_end(l, host_put(l, d, number, &h));
 }
 
-static enum err row_change(struct lab_db *l, struct db *d, const char *sql, uint64_t number)
+enum err runs_stale(struct lab_db *l, uint64_t number)
 {
     sqlite3_stmt *st;
-    enum err e = runs_statement(l, &st, sql, number);
-
-    e = e ? e : db_change(d, st);
-    return !e && sql == sql_drop ? orphans_drop(l, d) : e;
-}
-
-static enum err number_change(struct lab_db *l, const char *sql, uint64_t number)
-{
     struct db *d;
     enum err e = lab_db_begin(l, &d, LAB_DB_WRITE);
 
-    return e ? e : lab_db_end(l, row_change(l, d, sql, number));
-}
-
-enum err runs_stale(struct lab_db *l, uint64_t number)
-{
-    return number_change(l, sql_make_stale, number);
-}
-
-enum err runs_drop(struct lab_db *l, uint64_t number)
-{
-    return number_change(l, sql_drop, number);
+    if (e) {
+        return e;
+    }
+    e = runs_statement(l, &st, sql_make_stale, number);
+    return lab_db_end(l, e ? e : db_change(d, st));
 }
 
 enum err runs_filed(struct lab_db *l, const struct wire_run *run, bool root_found)
@@ -959,7 +971,8 @@ enum err runs_filed(struct lab_db *l, const struct wire_run *run, bool root_foun
 }
 
 enum err runs_import(struct lab_db *l, const struct wire_run *run, struct arena *memory,
-                     struct wire_run *out, struct errmsg *why)
+                     struct wire_run *out, enum err (*place)(void *ctx), void *ctx,
+                     struct errmsg *why)
 {
     struct wire_run copy = *run;
     struct db *d;
@@ -972,29 +985,13 @@ enum err runs_import(struct lab_db *l, const struct wire_run *run, struct arena 
     e = run_by_id(l, d, &run->id, memory, out);
     if (!e) {
         e = out->state == WIRE_RUN_IMPORTED
-                ? row_change(l, d, sql_drop, out->number)
+                ? runs_trim_row(l, d, out->number)
                 : errmsg_set(why, ERR_EXISTS, "the collector has this run itself");
     } else if (e == ERR_NOTFOUND) {
         e = ERR_OK;
     }
     e = e ? e : run_put(l, d, &copy, "", ROW_IMPORTED);
     e = e ? e : run_by_number(l, d, copy.number, memory, out);
+    e = e ? e : place(ctx);
     return lab_db_end(l, e);
-}
-
-enum err runs_oldest(struct lab_db *l, struct wire_run *out, struct arena *memory, uint64_t *bytes)
-{
-    sqlite3_stmt *st;
-    struct db *d;
-    int64_t sum = 0;
-    enum err e = lab_db_begin(l, &d, LAB_DB_READ);
-
-    if (e) {
-        return e;
-    }
-    e = lab_db_statement(l, &st, sql_bytes);
-    e = e ? e : db_number(d, st, &sum);
-    e = e ? e : lab_db_statement(l, &st, sql_oldest);
-    *bytes = (uint64_t)sum;
-    return lab_db_end(l, e ? e : run_one(l, d, st, memory, out));
 }

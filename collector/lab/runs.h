@@ -8,7 +8,7 @@
  * Begin and end are idempotent: of one owner the same id, or the same key, is the same run; a
  * repeated mark gets the same answer. Times are UTC ns by the collector's clock.
  *
- * Bounds:  RUNS_MAX rows, the oldest go; RUNS_OPEN_MAX open ones. Threads: any (lab_db.h).
+ * Bounds:  RUNS_MAX rows (runs_trim.h); RUNS_OPEN_MAX open ones. Threads: any (lab_db.h).
  * Texts of results live in the arena that was given. */
 #ifndef PROCFLEET_COLLECTOR_LAB_RUNS_H
 #define PROCFLEET_COLLECTOR_LAB_RUNS_H
@@ -65,15 +65,14 @@ NODISCARD enum err runs_find(struct lab_db *l, const struct runs_who *who,
 NODISCARD enum err runs_read(struct lab_db *l, uint64_t number, struct arena *memory,
                              struct wire_run *out);
 
-/* Ends what is older than its ttl, and drops the rows beyond RUNS_MAX and before oldest_ns.
- * *ended, *dropped: how many. */
-NODISCARD enum err runs_expire(struct lab_db *l, int64_t now_ns, int64_t oldest_ns, uint32_t *ended,
-                               uint32_t *dropped);
+/* Ends what is older than its ttl. *ended: how many. */
+NODISCARD enum err runs_expire(struct lab_db *l, int64_t now_ns, uint32_t *ended);
 
-/* The numbers of at most `max` runs: open ones, closing ones, those whose data came late, or those
- * that ended at since_ns or later and have a file of ours. */
-enum runs_which { RUNS_OPEN, RUNS_CLOSING, RUNS_STALE, RUNS_ENDED };
-NODISCARD enum err runs_list(struct lab_db *l, enum runs_which which, int64_t since_ns,
+/* The numbers of at most `max` runs: open ones, closing ones, those whose data came late, those
+ * that ended at `since` (UTC ns) or later and have a file of ours, the last to end first, or
+ * imported ones of numbers above `since`. */
+enum runs_which { RUNS_OPEN, RUNS_CLOSING, RUNS_STALE, RUNS_ENDED, RUNS_IMPORTED };
+NODISCARD enum err runs_list(struct lab_db *l, enum runs_which which, int64_t since,
                              uint64_t *numbers, size_t max, size_t *n);
 
 /* Whether another run of whole hosts, neither parent nor child of this one nor a silence, was under
@@ -95,15 +94,12 @@ NODISCARD enum err runs_stale(struct lab_db *l, uint64_t number);
  * follows. */
 NODISCARD enum err runs_filed(struct lab_db *l, const struct wire_run *run, bool root_found);
 
-/* A run whose file came from elsewhere; one that was imported before is replaced. Errors:
- * ERR_EXISTS (the collector has that run itself) */
+/* A run whose file came from elsewhere; one that was imported before is replaced. `place` puts the
+ * file where the run's is, durably, as the last step before the row is: a kill leaves a file
+ * without a row, which the next start removes, and never a row without its file. Errors:
+ * ERR_EXISTS (the collector has that run itself), those of place */
 NODISCARD enum err runs_import(struct lab_db *l, const struct wire_run *run, struct arena *memory,
-                               struct wire_run *out, struct errmsg *why);
-
-/* Removes the row. What retention takes first: the oldest that is neither open nor closing; *bytes:
- * of all files. ERR_NOTFOUND: there is none. */
-NODISCARD enum err runs_drop(struct lab_db *l, uint64_t number);
-NODISCARD enum err runs_oldest(struct lab_db *l, struct wire_run *out, struct arena *memory,
-                               uint64_t *bytes);
+                               struct wire_run *out, enum err (*place)(void *ctx), void *ctx,
+                               struct errmsg *why);
 
 #endif

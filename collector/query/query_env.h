@@ -28,7 +28,8 @@
     X(LIFETIMES, lifetimes) \
     X(PULSE, pulse)         \
     X(OUTLIERS, outliers)   \
-    X(PROVIDERS, providers)
+    X(PROVIDERS, providers) \
+    X(BOOTS, boots)
 
 #define QUERY_KIND(kind, name) QUERY_##kind,
 enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };
@@ -66,6 +67,15 @@ struct query_run {
     struct proc_id root;
 };
 
+/* A start of a host's system; times UTC ns by its clock. */
+struct query_boot {
+    struct uuid boot;
+    int64_t booted_ns;         /* 0: not known */
+    int64_t first_ns, last_ns; /* of what came of it */
+    bool good_bye;             /* the last that came was one */
+};
+typedef enum err (*query_boot_each)(void *to, const struct query_boot *b);
+
 /* Gets a notice of rules as an event; host all zero: of no single host. False ends it. */
 typedef bool (*query_notice_each)(void *to, const struct uuid *host, uint64_t n,
                                   const struct life_event *ev);
@@ -98,6 +108,10 @@ struct query_env {
      * all zero: of no single host. May be NULL. */
     enum err (*notices)(void *ctx, int64_t since_ns, int64_t until_ns, query_notice_each each,
                         void *to);
+    /* Gives the host's boots of which something came in [since, until), the oldest first. May be
+     * NULL. */
+    enum err (*boots)(void *ctx, const struct uuid *host, int64_t since_ns, int64_t until_ns,
+                      query_boot_each each, void *to);
     void *ctx;
 };
 

@@ -99,6 +99,7 @@ struct query {
     struct query_where *where; /* NULL: no filter */
     bool where_is_long;        /* it asks about path or command line, which are not in brief */
     uint64_t where_unknown;    /* rows of which it is not known whether they fit */
+    bool boots_cut;            /* there are more than the limit */
     const char *class_keys[HOST_CLASS_KEYS + 1]; /* none: as the collector has it */
     size_t n_absent;                             /* names asked for that are no host's */
     struct str absent[WIRE_HOSTS_MAX + 1];

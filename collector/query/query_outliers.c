@@ -629,6 +629,9 @@ static enum err outliers_check(struct outliers *x)
     x->gauge = m->kind == METRIC_GAUGE;
     x->by_image = q->ask->group_by == WIRE_GROUP_IMAGE;
     q->out->data.n_metrics = 1;
+    if (q->ask->n_metrics > 1) {
+        return errmsg_set(q->why, ERR_INVALID, "outliers are of one metric");
+    }
     if (m->id == M_CPU_PERCENT) {
         return errmsg_set(q->why, ERR_INVALID, "cpu_percent is a rate: ask for cpu_time");
     }

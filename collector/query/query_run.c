@@ -21,7 +21,7 @@
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 
-#define NOTES_MAX  (QNOTE_COUNT + 9u)
+#define NOTES_MAX  (QNOTE_COUNT + 10u)
 #define LOST_HOSTS 3 /* hosts named in the last sentence */
 
 /* Whoever draws events draws what is missing between them: each host's coverage goes with them, as
@@ -420,7 +420,7 @@ static enum err answer_finish(struct query *q)
     struct wire_answer *a = &q->out->data;
     struct str *notes = arena_array(&q->out->memory, NOTES_MAX, sizeof *notes);
     bool covered = !q->cursor.set && q->kind != QUERY_HOSTS && q->kind != QUERY_PULSE &&
-                   (q->n_spans > 0 || selects_hosts(q));
+                   q->kind != QUERY_BOOTS && (q->n_spans > 0 || selects_hosts(q));
     enum err e = notes ? ERR_OK : ERR_NOMEM;
     char text[640];
 
@@ -439,6 +439,9 @@ static enum err answer_finish(struct query *q)
     query_where_note(q, text, sizeof text);
     if (text[0]) {
         notes[a->n_notes++] = note_make(q, "%s", text);
+    }
+    if (q->boots_cut) {
+        notes[a->n_notes++] = note_make(q, "there are more boots: ask for fewer hosts");
     }
     if (q->env->store_failed) {
         notes[a->n_notes++] = note_make(q, "nothing new is stored: the collector's log has failed; "

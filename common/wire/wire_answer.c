@@ -2,6 +2,7 @@
 
 #include "common/base/mem.h"
 #include "common/wire/wire.h"
+#include "common/wire/wire_boots.h"
 #include "common/wire/wire_facts.h"
 #include "common/wire/wire_info.h"
 #include "common/wire/wire_lifetimes.h"
@@ -612,6 +613,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     if (!e) {
         e = wire_providers_put(m, in, a);
     }
+    if (!e) {
+        e = wire_boots_put(m, in, a);
+    }
     return e;
 }
 
@@ -853,6 +857,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     }
     if (!e) {
         e = wire_providers_get(out, m, a);
+    }
+    if (!e) {
+        e = wire_boots_get(out, m, a);
     }
     return e;
 }

@@ -24,6 +24,7 @@
 #define RPC_QUERY_PULSE       "procfleet.v1.Query/Pulse"
 #define RPC_QUERY_OUTLIERS    "procfleet.v1.Query/Outliers"
 #define RPC_QUERY_PROVIDERS   "procfleet.v1.Query/Providers"
+#define RPC_QUERY_BOOTS       "procfleet.v1.Query/Boots"
 #define WIRE_USED_MAX         16u
 
 struct wire_host {
@@ -80,6 +81,7 @@ struct wire_series;    /* wire_series.h, */
 struct wire_trend;     /* likewise */
 struct wire_outliers;  /* wire_outliers.h */
 struct wire_providers; /* wire_providers.h */
+struct wire_boots;     /* wire_boots.h */
 
 /* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
  * Events (hosts, events), Coverage (hosts, coverage), Overview, Series and Pulse (as Top, and
@@ -108,6 +110,7 @@ struct wire_answer {
     const struct wire_trend *trends;        /* Top by growth: one for each row; else NULL */
     const struct wire_outliers *outliers;   /* NULL in all others */
     const struct wire_providers *providers; /* likewise */
+    const struct wire_boots *boots;         /* likewise */
 };
 
 struct wire_server_info {

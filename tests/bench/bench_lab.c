@@ -1,16 +1,24 @@
 /* What comparing runs costs: of two runs, of eight against eight, a gate of three quantities, a
  * report; and how long a mark takes to the disk. Runs of 20 hosts with 40 images of two users each
  * and 24 metrics, as files in memory: reading them is part of every figure, the disk is not but for
- * marks. */
+ * marks.
+ *
+ * Then what the collector does with many: a list of 100,000 runs, and which of --hosts are unlike
+ * the others over --hours, each with --processes measured once a minute, all but the last five
+ * minutes sealed: time of the thread that asks, from opening a view to the encoded answer. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collector/lab/runs.h"
+#include "collector/lab/runs_trim.h"
+#include "collector/query/query.h"
+#include "common/base/clk.h"
 #include "common/lab/compare.h"
 #include "common/lab/report.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/draw.h"
+#include "tests/support/store_fill.h"
 #include "tests/support/support.h"
 
 #define HOSTS   20u
@@ -207,12 +215,196 @@ static double mark_p99_ms(void)
     return times[n - 1 - n / 100];
 }
 
-int main(int argc, char **argv)
+/* -- a list of many runs -- */
+
+static void runs_fill(struct lab_db *db, unsigned n)
+{
+    static const char *const lists[] = {
+        "INSERT INTO run_label SELECT n, 'build', 'b' || n FROM run",
+        "WITH RECURSIVE h(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM h LIMIT 20) INSERT INTO"
+        " run_host SELECT n, CAST(printf('%016d', i) AS BLOB), 'lab-' || i, 0 FROM run, h",
+    };
+    struct db *d;
+    char sql[640];
+
+    (void)snprintf(sql, sizeof sql,
+                   "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c LIMIT %u)"
+                   " INSERT INTO run SELECT i, randomblob(16), 'nightly-' || (i %% 400), 'ci', '',"
+                   " 2, i, i + 1000, 1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 1, 130000, 1000000,"
+                   " 'Windows 11/26100/i7-12700/20c/32G', 20 FROM c",
+                   n);
+    bench_check(lab_db_begin(db, &d, LAB_DB_WRITE), "lab.db");
+    bench_check(db_run(d, sql), "runs");
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        bench_check(db_run(d, lists[i]), "lists");
+    }
+    bench_check(lab_db_end(db, ERR_OK), "lab.db");
+}
+
+/* The first page, of 256, as `run list` asks for it. */
+static double list_ms(struct lab_db *db, const char *name, const char *build)
+{
+    const struct runs_who who = {"reader", "", false};
+    const struct wire_label label = {str_make("build"), str_make(build)};
+    const struct wire_runs_ask ask = {
+        .name = str_make(name), .n_labels = build[0] != '\0', .labels = &label, .limit = 256};
+    double times[TIMES];
+
+    for (size_t i = 0; i < TIMES; i++) {
+        int64_t from = os_mono_ns();
+        struct wire_runs out;
+        struct arena memory;
+
+        arena_init(&memory, (size_t)64 << 20);
+        bench_check(runs_find(db, &who, &ask, &memory, &out, NULL), "list");
+        arena_fini(&memory);
+        times[i] = bench_ms(os_mono_ns() - from);
+    }
+    return bench_median(times, TIMES);
+}
+
+static void lists(void)
+{
+    const struct runs_bounds bounds = {0, RUNS_MAX, UINT64_MAX};
+    struct runs_gone gone[4];
+    struct lab_db *db;
+    char dir[256];
+    int64_t from;
+    size_t n;
+
+    bench_check(lab_db_open(&db, support_temp_dir(dir, sizeof dir), NULL, NULL), "lab.db");
+    runs_fill(db, bench_quick() ? 2000 : RUNS_MAX);
+    bench_figure("list_newest", list_ms(db, "", ""), "ms", 50, BENCH_LESS);
+    bench_figure("list_of_name", list_ms(db, "nightly-7", ""), "ms", 50, BENCH_LESS);
+    bench_figure("list_of_glob", list_ms(db, "nightly-7*", ""), "ms", 50, BENCH_LESS);
+    bench_figure("list_of_old_label", list_ms(db, "", "b17"), "ms", 500, BENCH_LESS);
+    bench_figure("list_of_none", list_ms(db, "none-*", ""), "ms", 500, BENCH_LESS);
+    from = os_mono_ns();
+    bench_check(runs_trim(db, &bounds, gone, 4, &n), "trim");
+    bench_figure("look_for_room", bench_ms(os_mono_ns() - from), "ms", 50, BENCH_LESS);
+    lab_db_close(db);
+    support_remove_dir(dir);
+}
+
+/* -- outliers -- */
+
+#define WINDOW (300 * CLK_S)
+
+static void fleet_fill(struct fill *f, const struct store_conf *store, int64_t span_ns)
+{
+    fill_open(f, store);
+    for (int64_t at = FILL_T0 + WINDOW; at <= FILL_T0 + span_ns; at += WINDOW) {
+        fill_make(f, at);
+        fill_put(f, SIZE_MAX);
+        fill_forget(f);
+        if (at < FILL_T0 + span_ns) {
+            fill_seal(f, at);
+        }
+    }
+}
+
+static struct str bench_class(void *ctx, const struct facts *f, const char *const *keys,
+                              struct arena *a)
+{
+    (void)ctx;
+    (void)f;
+    (void)keys;
+    (void)a;
+    return str_make("one class");
+}
+
+static const struct facts *bench_facts(void *ctx, const struct uuid *host, const char *name,
+                                       struct arena *a)
+{
+    static const struct facts facts = {.n_labels = 0};
+
+    (void)ctx;
+    (void)host;
+    (void)name;
+    (void)a;
+    return &facts;
+}
+
+static double outliers_ms(const struct fill *f, int64_t span_ns, uint8_t group_by)
+{
+    const struct wire_query q = {.since_ns = FILL_T0,
+                                 .until_ns = FILL_T0 + span_ns,
+                                 .n_metrics = 1,
+                                 .metrics = {M_CPU_TIME},
+                                 .group_by = group_by,
+                                 .limit = 100};
+    double times[3];
+
+    for (size_t i = 0; i < 3; i++) {
+        struct query_env env = {
+            .now_ns = fill_now(), .facts = bench_facts, .host_class = bench_class};
+        int64_t from = os_mono_ns();
+        struct errmsg why = {""};
+        struct query_answer a;
+        struct store_view *v;
+        struct buf out;
+
+        bench_check(store_view_open(&v, f->store), "a view");
+        env.view = v;
+        bench_check(query_run(&a, QUERY_OUTLIERS, &env, &q, &why), why.text);
+        buf_init(&out, QUERY_REPLY_MAX);
+        bench_check(wire_answer_encode(&out, &a.data), "the answer");
+        buf_fini(&out);
+        query_answer_fini(&a);
+        store_view_close(v);
+        times[i] = bench_ms(os_mono_ns() - from);
+    }
+    return bench_median(times, 3);
+}
+
+static void outliers(unsigned n_hosts, unsigned processes, unsigned hours)
+{
+    const struct fill_conf conf = {
+        .hosts = n_hosts,
+        .host = {.processes = processes, .metrics = 1, .tick_ns = 60 * CLK_S},
+        .ticks = 5};
+    int64_t span_ns = hours * 3600 * CLK_S;
+    struct fill *f = fill_create(&conf);
+    char dir[256];
+    struct store_conf store = fill_store_conf(support_temp_dir(dir, sizeof dir));
+
+    fleet_fill(f, &store, span_ns);
+    bench_figure("outliers_hosts", outliers_ms(f, span_ns, WIRE_GROUP_HOST), "ms", 500, BENCH_LESS);
+    bench_figure("outliers_images", outliers_ms(f, span_ns, WIRE_GROUP_IMAGE), "ms", 2000,
+                 BENCH_LESS);
+    fill_destroy(f);
+    support_remove_dir(dir);
+}
+
+static const struct opt opts[] = {
+    {"hosts", 0, "N", "of the fleet that outliers are asked of (4000)", 0},
+    {"processes", 0, "N", "of each of its hosts (20)", 0},
+    {"hours", 0, "N", "that it was measured (24)", 0},
+    {"only", 0, "compare|list|outliers", "that alone (all)", 0},
+    {"json", 0, NULL, "one line a figure", 0},
+    {"quick", 0, NULL, "a small run, for trying it out", 0},
+    {"count", 0, NULL, "instructions, for scripts/bench", 0},
+};
+
+static const struct opt_command command = {
+    .program = "bench_lab",
+    .brief = "what comparing, listing and looking for outliers costs",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+};
+
+static bool is_asked(const struct opt_args *args, const char *what)
+{
+    const char *only = opt_value(args, "only");
+
+    return !only || strcmp(only, what) == 0;
+}
+
+static void compare(void)
 {
     const struct metric *m = NULL;
     size_t n = 0, bytes = 0;
 
-    bench_begin(argc, argv, "bench_lab", "runs of 20 hosts, 80 rows each, 24 metrics");
     metrics[n++] = M_CPU_TIME;
     while (n < METRICS && (m = metric_next(m)) != NULL) {
         if (m->column && m->id > M_CPU_TIME) {
@@ -232,5 +424,36 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < RUNS; i++) {
         buf_fini(&files[i]);
     }
+}
+
+int main(int argc, char **argv)
+{
+    struct opt_args *args = bench_options(&command, argc, argv);
+    unsigned n_hosts = (unsigned)bench_number(args, "hosts", 8, 10000, 4000);
+    unsigned processes = (unsigned)bench_number(args, "processes", 1, 4096, 20);
+    unsigned hours = (unsigned)bench_number(args, "hours", 1, 48, 24);
+    char *words[] = {argv[0], NULL, NULL, NULL, NULL};
+    int n = 1;
+
+    if (opt_flag(args, "json")) {
+        words[n++] = "--json";
+    }
+    if (opt_flag(args, "quick")) {
+        words[n++] = "--quick";
+    }
+    if (opt_flag(args, "count")) {
+        words[n++] = "--count";
+    }
+    bench_begin(n, words, "bench_lab", "runs of 20 hosts, 80 rows each, 24 metrics");
+    if (is_asked(args, "compare")) {
+        compare();
+    }
+    if (is_asked(args, "list")) {
+        lists();
+    }
+    if (is_asked(args, "outliers")) {
+        outliers(bench_quick() ? 40 : n_hosts, processes, bench_quick() ? 1 : hours);
+    }
+    opt_free(args);
     return bench_end();
 }

@@ -129,10 +129,10 @@ static struct got got;
 
 static void every_route_answers_and_none_changes_anything(void **state)
 {
-    static const char *const read[] = {"info",      "metrics", "openapi.json", "updates",
-                                       "overview",  "hosts",   "top",          "processes",
-                                       "tree",      "history", "series",       "pulse",
-                                       "lifetimes", "events",  "coverage",     "rules"};
+    static const char *const read[] = {"info",   "metrics", "openapi.json", "updates", "overview",
+                                       "hosts",  "top",     "processes",    "tree",    "history",
+                                       "series", "pulse",   "lifetimes",    "events",  "coverage",
+                                       "rules",  "outliers"};
     struct set *t = *state;
 
     got_init(&got);
@@ -416,7 +416,7 @@ static void the_description_and_the_routes_agree(void **state)
 /* What the page has other means for: ids for hosts, expressions for labels, timelines for kin. */
 static bool is_of_the_command_line(const char *field)
 {
-    static const char *const fields[] = {"hosts", "labels",    "ancestors", "class",
+    static const char *const fields[] = {"hosts", "labels",    "ancestors",
                                          "rules", "rules_ask", "types"};
 
     for (size_t i = 0; i < COUNT_OF(fields); i++) {

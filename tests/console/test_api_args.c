@@ -8,7 +8,7 @@
 #include "tests/support/t.h"
 
 #define NOW INT64_C(1790000000000000000)
-#define ALL ((1u << API_ARGS) - 1)
+#define ALL ((uint32_t)((UINT64_C(1) << API_ARGS) - 1))
 
 static struct api_args args;
 
@@ -42,7 +42,8 @@ static void every_parameter_is_read(void **state)
               "ffffffff-ffff-ffff-ffff-ffffffffffff&forgotten=true&until=1m&last=1h30m&at=now&"
               "metric=cpu_time,read_bytes&"
               "limit=7&idle&exited=1&pid=0x10&start=18446744073709551615&name=a%2Ab&"
-              "kinds=level,process&provider=Micro*&event=3&where=a%3D1&step=10s&buckets=4096&"
+              "kinds=level,process&provider=Micro*&event=3&where=a%3D1&class=os,cpu_model&step=10s&"
+              "buckets=4096&"
               "envelope=false&cursor=00fF&stages=true&"
               "by=avg&group_by=fleet&folded=true&max=500&wait=25s&firing=true&shape=rows");
     assert_text(q->host, "web-*");
@@ -61,6 +62,9 @@ static void every_parameter_is_read(void **state)
     assert_text(q->events.provider, "Micro*");
     assert_text(q->events.event, "3");
     assert_text(q->events.where, "a=1");
+    assert_int_equal(q->n_class, 2);
+    assert_text(q->class_keys[0], "os");
+    assert_text(q->class_keys[1], "cpu_model");
     assert_int_equal(q->kinds,
                      1u << LIFE_LEVEL | 1u << LIFE_PROCESS_START | 1u << LIFE_PROCESS_STOP);
     assert_true(q->limit == 7 && q->step_ns == 10 * CLK_S && q->buckets == 4096 && q->max == 500);
@@ -132,6 +136,7 @@ static void wrong_values_are_named(void **state)
         {"metric=name", "not a number"},
         {"metric=", "a list of metrics"},
         {"kinds=", "a list of kinds"},
+        {"class=", "a list of names of the inventory"},
         {"kinds=starts", "kinds: 'starts' is not"},
         {"by=median", "usual, sum, rate, max or avg"},
         {"group_by=color", "process, image, user, host, tree, fleet or image-user"},

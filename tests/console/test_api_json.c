@@ -6,6 +6,7 @@
 #include "collector/console/api.h"
 #include "common/base/mem.h"
 #include "common/wire/wire_lifetimes.h"
+#include "common/wire/wire_outliers.h"
 #include "common/wire/wire_overview.h"
 #include "common/wire/wire_series.h"
 #include "tests/support/t.h"
@@ -130,6 +131,43 @@ static void the_envelope_says_what_arrived(void **state)
     assert_true(json_is_null(json_object_get(h, "offset_ns")));
     assert_true(json_is_null(json_object_get(h, "last_ns")));
     assert_string_equal(text_at(at(json_object_get(j, "hosts"), 1), "offset_ns"), "-5");
+    json_decref(j);
+}
+
+static void outliers_have_their_classes_in_either_shape(void **state)
+{
+    static const struct wire_outlier_class classes[] = {
+        {.name = {"some", 4}, .hosts = 9, .not_judged = 1, .median = 4000000, .spread_ppm = 50000},
+        {.name = {"", 0}, .not_judged = 2},
+    };
+    static const struct wire_outlier found[] = {
+        {.times_milli = 3300, .z_milli = -9800, .parts = 6, .most = {"cc1", 3}, .most_value = 7},
+        {.times_milli = 500, .z_milli = 4000, .parts = 4, .differs = {"label a=b", 9}},
+        {.times_milli = 500, .z_milli = 4000, .parts = 4},
+    };
+    static const struct wire_outliers all = {2, classes, found};
+    const struct wire_query q = {.limit = 0};
+    json_t *j, *r, *c;
+
+    (void)state;
+    answer.data.outliers = &all;
+    answer.data.n_metrics = 1;
+    j = ask_json(QUERY_OUTLIERS, &q, false);
+    r = json_object_get(j, "rows");
+    c = json_object_get(j, "classes");
+    assert_int_equal(json_integer_value(json_object_get(r, "n")), 3);
+    assert_int_equal(json_integer_value(at(json_object_get(r, "host"), 0)), 1);
+    assert_true(json_real_value(at(json_object_get(r, "z"), 0)) == -9.8);
+    assert_true(json_is_null(at(json_object_get(r, "most_value"), 1)));
+    assert_int_equal(json_array_size(c), 2);
+    assert_string_equal(text_at(at(c, 0), "name"), "some");
+    assert_true(json_is_null(json_object_get(at(c, 1), "median")));
+    json_decref(j);
+    j = ask_json(QUERY_OUTLIERS, &q, true);
+    r = at(json_object_get(j, "rows"), 2);
+    assert_string_equal(text_at(r, "host"), "web-1");
+    assert_string_equal(text_at(r, "class"), "some");
+    assert_true(json_real_value(json_object_get(r, "times_median")) == 0.5);
     json_decref(j);
 }
 
@@ -390,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_envelope_says_what_arrived, set_up),
+        cmocka_unit_test_setup(outliers_have_their_classes_in_either_shape, set_up),
         cmocka_unit_test_setup(columns_have_each_process_once_and_null_for_absent, set_up),
         cmocka_unit_test_setup(names_of_hosts_and_processes_are_only_text, set_up),
         cmocka_unit_test_setup(rows_are_flat_and_lack_what_is_absent, set_up),

@@ -1,5 +1,6 @@
 """Runs: marks through kills, offline, nested, of other owners and scopes; files made, made again, carried elsewhere."""
 
+import json
 import os
 import signal
 import subprocess
@@ -204,6 +205,15 @@ def elsewhere(fleet):
     hidden = fleet.path("hidden.pfr")
     fleet.cli("run", "export", "burn", "-o", hidden, "--redact", "hosts,users")
     ensure("a redacted file names no host", b"lab-1" not in subprocess.run(["zstdcat", "-f", hidden], capture_output=True).stdout)
+    lib = fleet.path("hidden-lib")
+    os.mkdir(lib)
+    for name in ("burn", "k"):
+        fleet.cli("run", "export", name, "-o", os.path.join(lib, name + ".pfr"), "--redact", "hosts")
+    groups = {}
+    for name in ("burn", "k"):
+        _, text, _ = fleet.run("procfleet", "run", "show", name, "--runs", lib, "--group-by", "host", "--format", "json")
+        groups[name] = json.loads(text)[0]["group"]
+    ensure("a host has one name in every redacted file", groups["burn"] == groups["k"] and groups["k"].startswith("host-"), groups)
     fleet.cli("run", "import", out, who="operator", expect=4)
     _, _, err = fleet.cli("run", "import", out, who="boss", expect=None)
     ensure("the collector has it itself", "itself" in err, err)

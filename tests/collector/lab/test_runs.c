@@ -6,6 +6,7 @@
 
 #include "collector/lab/lab_keeper.h"
 #include "collector/lab/mark_limit.h"
+#include "collector/lab/runs_trim.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/lab/run_file.h"
@@ -155,17 +156,17 @@ static struct run_file *file_of(struct rig *r, const struct wire_run *run)
 static void a_run_that_nobody_ends_expires_at_its_ttl(void **state)
 {
     struct rig r;
-    uint32_t expired = 9, dropped = 9;
+    uint32_t expired = 9;
     struct wire_run run;
 
     (void)state;
     rig_open(&r);
     run = begun(&r, &who, (struct wire_run_mark){.name = str_make("r"), .ttl_ns = 50 * CLK_S}, 5, 1,
                 (const unsigned[]){1});
-    assert_ok(runs_expire(r.db, LAB_NS(r.t0 + 55) - 1, 0, &expired, &dropped));
+    assert_ok(runs_expire(r.db, LAB_NS(r.t0 + 55) - 1, &expired));
     assert_int_equal(expired, 0);
     assert_int_equal(run_now(&r, &run).state, WIRE_RUN_OPEN);
-    assert_ok(runs_expire(r.db, LAB_NS(r.t0 + 55), 0, &expired, &dropped));
+    assert_ok(runs_expire(r.db, LAB_NS(r.t0 + 55), &expired));
     assert_int_equal(expired, 1);
     run = run_now(&r, &run);
     assert_int_equal(run.state, WIRE_RUN_CLOSING);
@@ -294,6 +295,134 @@ static void files_above_max_bytes_go_the_oldest_first(void **state)
     rig_close(&r);
 }
 
+/* Rows of their own, in one transaction: number i has the label build=i, host 1, and 10 bytes. */
+static void rows_put(struct lab_db *l, const char *owner, unsigned first, unsigned n)
+{
+    static const char *const lists[] = {
+        "INSERT INTO run_label SELECT n, 'build', 'b' || n FROM run WHERE n NOT IN"
+        " (SELECT run FROM run_label)",
+        "INSERT INTO run_host SELECT n, x'01', 'host-1', 0 FROM run WHERE n NOT IN"
+        " (SELECT run FROM run_host)",
+    };
+    char sql[900];
+    struct db *d;
+
+    (void)snprintf(sql, sizeof sql,
+                   "WITH RECURSIVE c(i) AS (SELECT %u UNION ALL SELECT i + 1 FROM c LIMIT %u)"
+                   " INSERT INTO run SELECT i, CAST(printf('%%016x', i * 2654435761) AS BLOB),"
+                   " 'r' || (i %% 100), '%s', '', 2, i, i + 1000, 1, NULL, NULL, NULL, 0, 0, 0, 0,"
+                   " 0, 1, 10, 1000000, '', 1 FROM c",
+                   first, n, owner);
+    assert_ok(lab_db_begin(l, &d, LAB_DB_WRITE));
+    assert_ok(db_run(d, sql));
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        assert_ok(db_run(d, lists[i]));
+    }
+    assert_ok(lab_db_end(l, ERR_OK));
+}
+
+static struct wire_runs found(struct lab_db *l, struct arena *memory, const char *name,
+                              const char *build, const char *scope)
+{
+    const struct runs_who asks = {"reader", scope, false};
+    const struct wire_label label = {str_make("build"), str_make(build)};
+    const struct wire_runs_ask ask = {.name = str_make(name),
+                                      .n_labels = build[0] != '\0',
+                                      .labels = &label,
+                                      .limit = WIRE_RUN_LIST_MAX};
+    struct errmsg why = {""};
+    struct wire_runs out;
+
+    assert_ok(runs_find(l, &asks, &ask, memory, &out, &why));
+    return out;
+}
+
+/* What is passed over takes no memory: a list that looked at 100,000 runs did not fit before. */
+static void a_list_may_pass_over_all_runs_there_are(void **state)
+{
+    static const struct {
+        const char *name, *build, *scope;
+        size_t n;
+        uint64_t first;
+    } table[] = {
+        {"", "b17", "", 1, 17},       {"", "b1?", "host-*", 10, 19},
+        {"", "b17", "other-*", 0, 0}, {"r17", "", "", 1000, 99917},
+        {"r17@2", "", "", 1, 99817},  {"*7@1000", "", "", 1, 90007},
+        {"none", "", "", 0, 0},       {"r17@30303030303030613831616631346331", "", "", 1, 17},
+    };
+    struct errmsg why = {""};
+    struct lab_db *l;
+
+    (void)state;
+    assert_ok(lab_db_open(&l, dir, fio_unsynced(), &why));
+    rows_put(l, "ci", 1, RUNS_MAX);
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct wire_runs out;
+        struct arena memory;
+
+        arena_init(&memory, 16u << 20);
+        out = found(l, &memory, table[i].name, table[i].build, table[i].scope);
+        if (out.n != table[i].n || (out.n && out.runs[0].number != table[i].first)) {
+            fail_msg("%zu: %zu, %u", i, out.n, out.n ? (unsigned)out.runs[0].number : 0);
+        }
+        arena_fini(&memory);
+    }
+    lab_db_close(l);
+}
+
+static unsigned rows_of(struct lab_db *l, const char *sql)
+{
+    struct sqlite3_stmt *st;
+    int64_t n = -1;
+    struct db *d;
+
+    assert_ok(lab_db_begin(l, &d, LAB_DB_READ));
+    assert_ok(lab_db_statement(l, &st, sql));
+    assert_ok(db_number(d, st, &n));
+    assert_ok(lab_db_end(l, ERR_OK));
+    return (unsigned)n;
+}
+
+static void who_has_most_loses_the_oldest_when_there_are_too_many(void **state)
+{
+    static const char sql_busy[] = "SELECT count(*) FROM run WHERE owner = 'busy'";
+    static const char sql_few[] = "SELECT count(*) FROM run WHERE owner != 'busy'";
+    static const char sql_first[] = "SELECT min(n) FROM run WHERE owner = 'busy'";
+    static const char sql_lists[] =
+        "SELECT (SELECT count(*) FROM run_host) + (SELECT count(*) FROM run_label)";
+    struct runs_bounds bounds = {0, 50, 1000};
+    struct runs_gone gone[64];
+    struct errmsg why = {""};
+    struct lab_db *l;
+    size_t n;
+
+    (void)state;
+    assert_ok(lab_db_open(&l, dir, fio_unsynced(), &why));
+    rows_put(l, "first", 1, 5); /* older than all that follow */
+    rows_put(l, "busy", 6, 60);
+    rows_put(l, "last", 66, 1);
+    assert_ok(runs_trim(l, &bounds, gone, COUNT_OF(gone), &n));
+    assert_int_equal(n, 16);
+    assert_true(gone[0].number == 6 && gone[15].number == 21 && gone[0].why == RUNS_MANY);
+    assert_int_equal(rows_of(l, sql_busy), 44);
+    assert_int_equal(rows_of(l, sql_first), 22);
+    assert_int_equal(rows_of(l, sql_few), 6);
+    assert_int_equal(rows_of(l, sql_lists), 100);
+    bounds.max_bytes = 300; /* thirty of ten each */
+    assert_ok(runs_trim(l, &bounds, gone, COUNT_OF(gone), &n));
+    assert_int_equal(n, 20);
+    assert_int_equal(gone[0].why, RUNS_LARGE);
+    assert_int_equal(rows_of(l, sql_few), 6);
+    bounds = (struct runs_bounds){1004, 50, 300}; /* runs end at 1000 + n */
+    assert_ok(runs_trim(l, &bounds, gone, 2, &n));
+    assert_int_equal(n, 2); /* as many as fit; there is one more */
+    assert_ok(runs_trim(l, &bounds, gone, 2, &n));
+    assert_int_equal(n, 1);
+    assert_true(gone[0].number == 3 && gone[0].why == RUNS_OLD);
+    assert_int_equal(rows_of(l, sql_few), 3);
+    lab_db_close(l);
+}
+
 static void one_certificate_does_not_take_all_open_runs(void **state)
 {
     static const struct runs_who other = {"other", "", false};
@@ -378,6 +507,8 @@ int main(void)
         IN_DIR(runs_of_whole_hosts_that_met_are_marked_in_their_files),
         IN_DIR(late_data_make_the_file_again),
         IN_DIR(files_above_max_bytes_go_the_oldest_first),
+        IN_DIR(a_list_may_pass_over_all_runs_there_are),
+        IN_DIR(who_has_most_loses_the_oldest_when_there_are_too_many),
         IN_DIR(one_certificate_does_not_take_all_open_runs),
         IN_DIR(a_host_that_comes_later_is_added_and_marked),
         cmocka_unit_test(marks_have_an_allowance_of_a_second_and_of_a_day),

@@ -4,6 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/model/event_values.h"
+#include "common/wire/wire_boots.h"
 #include "common/wire/wire_outliers.h"
 #include "common/wire/wire_overview.h"
 #include "common/wire/wire_providers.h"
@@ -341,6 +342,22 @@ static void assert_outliers(const struct wire_answer *a, const struct wire_answe
     }
 }
 
+static const struct wire_boot boot_list[2] = {{0, {{1}}, 0, -5, INT64_MAX, WIRE_BOOT_CUT},
+                                              {1, {{2}}, 7, 8, 9, WIRE_BOOT_GOES_ON}};
+static const struct wire_boots boots = {2, boot_list};
+
+static void assert_boots(const struct wire_answer *a, const struct wire_answer *b)
+{
+    assert_int_equal(a->boots != NULL, b->boots != NULL);
+    for (size_t i = 0; a->boots && i < a->boots->n; i++) {
+        const struct wire_boot *x = &a->boots->list[i], *y = &b->boots->list[i];
+
+        assert_true(x->host == y->host && x->end == y->end && x->booted_ns == y->booted_ns);
+        assert_true(x->first_ns == y->first_ns && x->last_ns == y->last_ns);
+        assert_memory_equal(x->boot.b, y->boot.b, sizeof x->boot.b);
+    }
+}
+
 static void assert_coverage(const struct wire_coverage *a, const struct wire_coverage *b)
 {
     assert_true(a->host == b->host && a->since_ns == b->since_ns && a->until_ns == b->until_ns);
@@ -450,6 +467,7 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
     assert_true(a->sum.ppm == b->sum.ppm && a->sum.lost_ticks == b->sum.lost_ticks);
     assert_true(a->sum.lost_events == b->sum.lost_events);
     assert_outliers(a, b);
+    assert_boots(a, b);
     assert_int_equal(a->n_used, b->n_used);
     assert_memory_equal(a->used, b->used, sizeof a->used);
     assert_int_equal(a->damaged, b->damaged);
@@ -468,6 +486,7 @@ static void answers_come_back_as_they_were(void **state)
     struct wire_answer in[] = {answer(), {.n_hosts = 0}};
 
     in[0].outliers = &outliers;
+    in[0].boots = &boots;
     for (size_t i = 0; i < COUNT_OF(in); i++) {
         struct wire_answer *out;
         struct buf b;
