@@ -71,6 +71,7 @@ function open(root, app) {
     let covered = null; /* the turn whose coverage all rows have */
     let pulsed_ms = 0; /* when all rows had theirs */
     let looking = false;
+    let again = false; /* something was wanted meanwhile */
     let fleet = null;
     let alarms = null; /* what fires, as the collector's rules say */
 
@@ -427,6 +428,7 @@ function open(root, app) {
 
     /* One at a time; what came into sight meanwhile is seen to in its turn. */
     function look() {
+        again = looking;
         if (looking || !rows.length) return;
         const w = wanted(t.sight());
         if (!w.pulse.length && !w.cover.length && !needs('change', 'cover')) return;
@@ -434,6 +436,7 @@ function open(root, app) {
         fill().then(
             () => {
                 looking = false;
+                if (again) look();
             },
             (e) => {
                 looking = false;
