@@ -157,8 +157,7 @@ static void monitor_set_pace(struct monitor *m)
     pace->level = m->budget.level;
     pace->tick_ns = budget_tick_ns(m->budget.level, m->conf.period_ns);
     pace->table_ns = budget_table_ns(pace->tick_ns, m->switches.come);
-    err_ignore(sampler_set_pace(m->sampler, pace->tick_ns, pace->table_ns)); /* fails out of 1 ms
-                                                                               to 10 s only */
+    err_ignore(sampler_set_pace(m->sampler, pace->tick_ns, pace->table_ns)); /* 1 ms to 10 s */
 }
 
 /* Whether context switches came since the last look; true: that has changed. */
@@ -286,11 +285,8 @@ static void monitor_put_own(struct monitor *m)
     monitor_set_own(p, M_AGENT_BYTES_SENT, sent != NULL, sent ? sent(m->conf.ctx) : 0);
 }
 
-/* -- who comes out -- */
-
-/* Whether anything of p comes out.
- * Asked anew only when more, or something else, is known of the process; not by the record of its
- * end, whose name may be a shorter one. */
+/* Whether anything of p comes out. Asked anew only when more, or something else, is known of it;
+ * not by the record of its end, whose name may be a shorter one. */
 static bool monitor_wants(void *ctx, struct instance *p)
 {
     struct monitor *m = ctx;
@@ -331,18 +327,12 @@ static void monitor_on_life(void *ctx, const struct life_event *ev)
 
 /* -- what the source delivers -- */
 
-/* Of one kind there are many, and it moves nothing but counters. */
-static inline bool monitor_may_be_due(const struct event *ev)
-{
-    return ev->kind != EV_CSWITCH && ev->kind != EV_READY;
-}
-
 /* Decoded, and charged to whom it concerns. */
 static void monitor_take_event(struct monitor *m, const struct event *ev)
 {
     struct instance *p = aggregate_event(m->aggregate, ev);
 
-    m->due_ns = monitor_may_be_due(ev) ? INT64_MIN : m->due_ns;
+    m->due_ns = event_only_counts(ev->kind) ? m->due_ns : INT64_MIN;
     if (m->events.event && !ev->early && (!p || monitor_wants(m, p))) {
         m->events.event(m->events.ctx, ev, p ? &p->info : NULL);
     }
@@ -424,6 +414,17 @@ static void monitor_on_raw(void *ctx, const struct raw_event *raw)
     }
 }
 
+static bool monitor_on_switch(void *ctx, struct event *ev, const uint8_t *p, size_t n, uint8_t v)
+{
+    struct monitor *m = ctx;
+
+    if (m->events.event || !decode_switch(m->decode, &ev->u.cswitch, p, n, v)) {
+        return false;
+    }
+    (void)aggregate_switch(m->aggregate, ev);
+    return true;
+}
+
 static void monitor_answer_calls(struct monitor *m)
 {
     if (atomic_load_explicit(&m->called, memory_order_relaxed)) {
@@ -442,18 +443,15 @@ static void monitor_on_table(void *ctx, const struct snapshot *snap)
     sampler_table(m->sampler, snap->wall_ns, snap->mono_ns);
 }
 
-static int64_t monitor_earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Nothing that grows old is due before. */
 static int64_t monitor_next_due_ns(const struct monitor *m)
 {
-    int64_t due_ns = monitor_earlier(sampler_due_ns(m->sampler), lifecycle_due_ns(m->life));
+    int64_t due_ns = sampler_due_ns(m->sampler), life_ns = lifecycle_due_ns(m->life);
+    int64_t table_ns = instances_due_ns(m->table);
 
-    due_ns = monitor_earlier(due_ns, instances_due_ns(m->table));
-    return m->governed ? monitor_earlier(due_ns, m->look_ns) : due_ns;
+    due_ns = life_ns < due_ns ? life_ns : due_ns;
+    due_ns = table_ns < due_ns ? table_ns : due_ns;
+    return m->governed && m->look_ns < due_ns ? m->look_ns : due_ns;
 }
 
 /* With nearly every record: mostly time goes on and nothing is due. */
@@ -600,6 +598,7 @@ enum err monitor_open(struct monitor *m, struct errmsg *why)
 {
     struct source_sink sink = {.ctx = m,
                                .raw = monitor_on_raw,
+                               .quick = monitor_on_switch,
                                .fact = monitor_on_fact,
                                .table = monitor_on_table,
                                .advance = monitor_on_advance};

@@ -15,11 +15,11 @@ struct aggregate {
     bool threads_told, images_told; /* by classic records */
     bool disk_told, file_told, net_told, registry_told;
     bool restarted;
-    bool groups_told;             /* which groups are recorded is known, */
-    uint32_t groups, groups_ever; /* else which have been seen; and those that once were */
-    int64_t interval_ns;          /* of CPU samples; 0 = not known yet */
-    metric_mask growing;          /* columns that never go back: counters, and peaks */
-    struct aggregate_stats stats;
+    bool groups_told;                   /* which groups are recorded is known, */
+    uint32_t groups, groups_ever;       /* else which have been seen; and those that once were */
+    int64_t interval_ns;                /* of CPU samples; 0 = not known yet */
+    metric_mask growing;                /* columns that never go back: counters, and peaks */
+    struct aggregate_stats stats, told; /* stats: events and charged without switches */
     struct counters unattributed;
 };
 
@@ -78,9 +78,12 @@ void aggregate_destroy(struct aggregate *a)
     mem_free(a);
 }
 
-const struct aggregate_stats *aggregate_stats(const struct aggregate *a)
+const struct aggregate_stats *aggregate_stats(struct aggregate *a)
 {
-    return &a->stats;
+    a->told = a->stats;
+    a->told.events += a->stats.sched.switches;
+    a->told.charged += a->stats.sched.switches - a->stats.sched.unowned;
+    return &a->told;
 }
 
 const struct counters *aggregate_unattributed(const struct aggregate *a)
@@ -916,17 +919,11 @@ static void see_group(struct aggregate *a, enum event_kind kind)
     a->groups_ever |= groups[kind];
 }
 
-/* both at once: the ledger is read on the way, too, and their difference must never fall */
-static inline struct instance *count_event(struct aggregate *a, struct instance *p)
-{
-    a->stats.events++;
-    a->stats.charged += p != NULL;
-    return p;
-}
-
 __attribute__((noinline)) static struct instance *other_event(struct aggregate *a,
                                                               const struct event *ev)
 {
+    struct instance *p;
+
     if (ev->kind == EV_GROUPS) {
         aggregate_groups(a, ev->u.groups);
         return NULL;
@@ -938,20 +935,23 @@ __attribute__((noinline)) static struct instance *other_event(struct aggregate *
     if (!a->groups_told) {
         see_group(a, ev->kind);
     }
-    return count_event(a, take_event(a, ev));
+    p = take_event(a, ev);
+    a->stats.events++;
+    a->stats.charged += p != NULL;
+    return p;
 }
 
-/* Most of all events are switches, where they are recorded: the way of the others, which needs many
- * registers, is not laid around them. */
-struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
+struct instance *aggregate_switch(struct aggregate *a, const struct event *ev)
 {
-    if (ev->kind != EV_CSWITCH || ev->early) {
-        return other_event(a, ev);
-    }
     if (!a->groups_told) {
         see_group(a, EV_CSWITCH);
     }
-    return count_event(a, sched_switch(a->sched, ev));
+    return sched_switch(a->sched, ev);
+}
+
+struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
+{
+    return ev->kind == EV_CSWITCH && !ev->early ? aggregate_switch(a, ev) : other_event(a, ev);
 }
 
 /* -- tables -- */

@@ -50,11 +50,16 @@ struct aggregate_stats {
 NODISCARD enum err aggregate_create(struct aggregate **out, struct instances *table,
                                     struct lifecycle *life);
 void aggregate_destroy(struct aggregate *a);
-const struct aggregate_stats *aggregate_stats(const struct aggregate *a);
+/* Switches are counted by sched.c and added here. Nothing falls, nor events without charged. Valid
+ * until the next call. */
+const struct aggregate_stats *aggregate_stats(struct aggregate *a);
 
 /* Gives the instance the event was charged to; NULL when it is nobody's or nobody's business. Of a
  * context switch: that of the thread put on. */
 struct instance *aggregate_event(struct aggregate *a, const struct event *ev);
+
+/* The same for an EV_CSWITCH that is not early. */
+struct instance *aggregate_switch(struct aggregate *a, const struct event *ev);
 
 /* EV_GROUPS: which groups (enum event_group) are recorded from here on. */
 void aggregate_groups(struct aggregate *a, uint32_t groups);

@@ -1,5 +1,8 @@
 #include "agent/account/sched.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "common/base/mem.h"
 
 /* KTHREAD_STATE, as a switch gives it of the thread it takes off. */
@@ -11,16 +14,17 @@ enum cpu_state {
     CPU_LOST, /* a loss mark at `since_ns`: whoever has it */
 };
 
-/* u32map_entry.state */
+/* u32map_entry.state; the lowest bit says which of two counters, see close_thread. */
 enum thread_state { THREAD_UNKNOWN, THREAD_RUNS, THREAD_READY, THREAD_WAITS };
 
+_Static_assert(COUNTERS_WAIT == COUNTERS_READY + 1, "one is the other and THREAD_WAITS's bit");
+
 struct sched_cpu {
-    struct instance *owner; /* of tid; dead when its generation differs */
+    struct instance *owner; /* of tid; dead when its generation differs; NULL unless CPU_RUNS */
     int64_t since_ns;
-    uint32_t generation;
-    uint32_t tid;
-    uint32_t place; /* in the table of threads, where tid was found when it was put on */
-    uint8_t state;  /* enum cpu_state */
+    uint32_t tid, generation; /* side by side, as an entry of a thread has them */
+    uint32_t place;           /* in the table of threads, where tid was found when it was put on */
+    uint8_t state;            /* enum cpu_state */
 };
 
 struct sched {
@@ -122,31 +126,29 @@ static inline struct instance *cpu_owner(const struct sched_cpu *cpu)
 
 /* -- threads; without branches on what only chance decides -- */
 
-/* What the thread did until now is over. */
+/* What the thread did until now is over. tid 0 is many threads, one per CPU: it has no state. */
 static inline void close_thread(struct sched *s, const struct u32map_entry *e, int64_t now_ns)
 {
     struct instance *p = e->owner;
-    uint64_t n = span(e->since_ns, now_ns) & -(uint64_t)(e->since_ns > s->lost_ns);
+    bool counts = (e->state >= THREAD_READY) & (e->since_ns > s->lost_ns) & (e->key != 0);
 
-    p->tally.n[COUNTERS_READY] += n & -(uint64_t)(e->state == THREAD_READY);
-    p->tally.n[COUNTERS_WAIT] += n & -(uint64_t)(e->state == THREAD_WAITS);
+    p->tally.n[COUNTERS_READY + (e->state & 1)] += span(e->since_ns, now_ns) & -(uint64_t)counts;
 }
 
-/* tid 0 is many threads, one per CPU: it has no state. */
 static inline void open_thread(struct u32map_entry *e, enum thread_state state, int64_t now_ns)
 {
-    e->state = (uint32_t)state & -(uint32_t)(e->key != 0);
+    e->state = (uint32_t)state;
     e->since_ns = now_ns;
 }
 
 static inline enum thread_state state_after(uint8_t old_state)
 {
-    static const uint8_t after[8] = {[OLD_WAITING] = THREAD_WAITS,
-                                     [OLD_READY] = THREAD_READY,
-                                     [OLD_STANDBY] = THREAD_READY,
-                                     [OLD_DEFERRED_READY] = THREAD_READY};
+    static const uint8_t after[UINT8_MAX + 1] = {[OLD_WAITING] = THREAD_WAITS,
+                                                 [OLD_READY] = THREAD_READY,
+                                                 [OLD_STANDBY] = THREAD_READY,
+                                                 [OLD_DEFERRED_READY] = THREAD_READY};
 
-    return old_state < sizeof after ? after[old_state] : THREAD_UNKNOWN;
+    return after[old_state];
 }
 
 /* -- CPUs -- */
@@ -208,18 +210,74 @@ static inline struct instance *put_on(struct sched *s, struct sched_cpu *cpu,
     return p;
 }
 
-struct instance *sched_switch(struct sched *s, const struct event *ev)
+/* Whatever the tables look like. */
+__attribute__((noinline)) static struct instance *switch_slowly(struct sched *s,
+                                                                const struct event *ev)
 {
     struct sched_cpu *cpu = cpu_of(s, ev->cpu);
+    struct instance *p = NULL;
+
+    if (cpu) {
+        take_off(s, cpu, ev, thread_at(s, ev->u.cswitch.old_tid, cpu->place));
+        p = put_on(s, cpu, ev);
+    }
+    s->stats->cpus_max += !cpu;
+    s->stats->unowned += !p;
+    return p;
+}
+
+/* Thread and generation, of an entry as of a CPU. */
+static inline uint64_t name_at(const uint32_t *tid)
+{
+    uint64_t name;
+
+    memcpy(&name, tid, sizeof name);
+    return name;
+}
+
+_Static_assert(offsetof(struct sched_cpu, generation) ==
+                   offsetof(struct sched_cpu, tid) + sizeof(uint32_t),
+               "one name");
+_Static_assert(offsetof(struct u32map_entry, generation) ==
+                   offsetof(struct u32map_entry, key) + sizeof(uint32_t),
+               "one name");
+
+/* Nearly always both threads stand where they are looked for first, and the one taken off is the
+ * one that was put on, still of the same process: one look at each says so. Then there is nothing
+ * to choose, and this is what take_off and put_on do. */
+struct instance *sched_switch(struct sched *s, const struct event *ev)
+{
+    struct u32map_entry *at = s->threads->at, *off, *on;
+    struct sched_cpu *cpu = &s->cpus[ev->cpu < s->n_cpus ? ev->cpu : 0];
+    struct instance *p;
 
     s->stats->switches++;
     s->switched_ns = ev->mono_ns;
-    if (!cpu) {
-        s->stats->cpus_max++;
-        return NULL;
+    off = &at[cpu->place]; /* never beyond the table, which does not shrink */
+    p = cpu->owner;
+    if (ev->cpu >= s->n_cpus || !p || cpu->tid != ev->u.cswitch.old_tid ||
+        name_at(&off->key) != name_at(&cpu->tid) || off->owner != p ||
+        p->generation != cpu->generation) {
+        return switch_slowly(s, ev);
     }
-    take_off(s, cpu, ev, thread_at(s, ev->u.cswitch.old_tid, cpu->place));
-    return put_on(s, cpu, ev);
+    on = &at[u32map_place(s->threads, ev->u.cswitch.new_tid)];
+    if (on->key != ev->u.cswitch.new_tid || !on->owner || instances_entry_dead(on)) {
+        return switch_slowly(s, ev);
+    }
+    p->tally.n[COUNTERS_RUN] += span(cpu->since_ns, ev->mono_ns);
+    p->changed = true;
+    open_thread(off, state_after(ev->u.cswitch.old_state), ev->mono_ns);
+    p = on->owner;
+    close_thread(s, on, ev->mono_ns);
+    open_thread(on, THREAD_RUNS, ev->mono_ns);
+    cpu->owner = p;
+    cpu->since_ns = ev->mono_ns;
+    cpu->tid = on->key;
+    cpu->generation = on->generation;
+    cpu->place = (uint32_t)(on - at);
+    p->tally.n[COUNTERS_SWITCHES_IN]++;
+    p->changed = true;
+    return p;
 }
 
 struct instance *sched_ready(struct sched *s, const struct event *ev)
@@ -253,6 +311,7 @@ void sched_settle(struct sched *s, int64_t now_ns)
 
         if (silent) {
             cpu->state = CPU_UNSEEN;
+            cpu->owner = NULL;
         } else if (p && s->switched_ns > cpu->since_ns) {
             charge(s, p, COUNTERS_RUN, span(cpu->since_ns, s->switched_ns));
             cpu->since_ns = s->switched_ns;
@@ -290,6 +349,7 @@ static void lose_cpu(struct sched *s, struct sched_cpu *cpu, int64_t now_ns)
     if (cpu->state == CPU_RUNS) {
         charge(s, cpu_owner(cpu), COUNTERS_RUN_LOST, span(cpu->since_ns, now_ns));
         cpu->state = CPU_LOST;
+        cpu->owner = NULL;
         cpu->since_ns = now_ns;
     }
     /* Lost already: the next switch says who had it since the first mark. */

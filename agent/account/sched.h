@@ -33,6 +33,7 @@ struct sched;
 
 struct sched_stats {
     uint64_t switches;
+    uint64_t unowned;  /* of them: the thread put on is nobody's */
     uint64_t gaps;     /* switches that took off another thread than had been put on */
     uint64_t cpus_max; /* switches of CPUs beyond the limit */
 };

@@ -29,6 +29,8 @@
  *             u32 flags, u8 mode, w command line, GUID, w path
  *
  * 80 and 81 in version 0 have another payload, or none, and no keyword that anybody enables. */
+#include <string.h>
+
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
 #include "common/base/cur.h"
@@ -253,26 +255,25 @@ static enum err decode_clr(struct event *out, enum event_kind kind, const struct
                            struct decode_text *text)
 {
     struct cur c = cur_make(raw->payload, raw->payload_n);
-    struct ev_clr ev = {.id = raw->id};
+    struct ev_clr *ev = &out->u.clr; /* of use on ERR_OK only */
 
     (void)kind;
     (void)text;
+    memset(ev, 0, sizeof *ev / 2); /* in halves, which compilers write out */
+    memset((uint8_t *)ev + sizeof *ev / 2, 0, sizeof *ev - sizeof *ev / 2);
+    ev->id = raw->id;
     switch (raw->id) {
 #define CLR_CASE(number, what, read) \
     case number:                     \
-        ev.op = what;                \
-        read(&ev, &c, raw);          \
+        ev->op = what;               \
+        read(ev, &c, raw);           \
         break;
         CLR_EVENTS(CLR_CASE)
 #undef CLR_CASE
     default:
         return ERR_NOTFOUND;
     }
-    if (c.bad) {
-        return ERR_CORRUPT;
-    }
-    out->u.clr = ev;
-    return ERR_OK;
+    return c.bad ? ERR_CORRUPT : ERR_OK;
 }
 
 /* The most frequent first. */

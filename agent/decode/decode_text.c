@@ -56,6 +56,21 @@ static uint32_t utf16_get(struct cur *c)
     return 0x10000 + ((u & 0x3ff) << 10) + (low & 0x3ff);
 }
 
+/* Four units that are ASCII, as most texts are; false: they are not. */
+static inline bool ascii_put(char *out, const uint8_t *units)
+{
+    uint64_t x = cur_at64le(units);
+
+    if (x & 0xff80ff80ff80ff80) {
+        return false;
+    }
+    out[0] = (char)x;
+    out[1] = (char)(x >> 16);
+    out[2] = (char)(x >> 32);
+    out[3] = (char)(x >> 48);
+    return true;
+}
+
 struct str decode_text_utf16(struct decode_text *t, const uint8_t *utf16le, size_t n_units,
                              size_t max_bytes, bool *cut)
 {
@@ -66,8 +81,14 @@ struct str decode_text_utf16(struct decode_text *t, const uint8_t *utf16le, size
     bool full = false;
 
     while (cur_left(&c) >= 2 && !full) {
-        size_t n = utf8_put(one, utf16_get(&c));
+        size_t n;
 
+        if (cur_left(&c) >= 8 && left - s.n >= 4 && ascii_put(t->p + t->n + s.n, c.p)) {
+            cur_skip(&c, 8);
+            s.n += 4;
+            continue;
+        }
+        n = utf8_put(one, utf16_get(&c));
         full = n > left - s.n;
         if (!full) {
             memcpy(t->p + t->n + s.n, one, n);

@@ -19,9 +19,6 @@
 #include "agent/source/etw_guid.h"
 #include "common/base/cur.h"
 
-#define SWITCH_BYTES   24u
-#define SWITCH_BYTES_1 16u /* of version 1 */
-
 /* Addresses between the ids and the name; from version 3 on also where the thread may run. */
 static void places_read(struct ev_thread *ev, struct cur *c, enum event_kind kind,
                         const struct raw_event *raw)
@@ -86,24 +83,21 @@ static enum err decode_name(struct event *out, enum event_kind kind, const struc
 }
 
 /* Nine of ten records of a busy trace: one look at the length, then reads at fixed places. */
-static enum err decode_switch(struct event *out, enum event_kind kind, const struct raw_event *raw,
-                              struct decode_text *text)
+static enum err decode_cswitch(struct event *out, enum event_kind kind, const struct raw_event *raw,
+                               struct decode_text *text)
 {
     struct ev_cswitch *ev = &out->u.cswitch;
     const uint8_t *p = raw->payload;
 
     (void)kind;
     (void)text;
-    if (raw->payload_n < (raw->version >= 2 ? SWITCH_BYTES : SWITCH_BYTES_1)) {
+    if (!decode_thread_switch(ev, p, raw->payload_n, raw->version)) {
         return ERR_CORRUPT;
     }
-    ev->new_tid = cur_at32le(p);
-    ev->old_tid = cur_at32le(p + 4);
     ev->new_priority = (int8_t)p[8];
     ev->old_priority = (int8_t)p[9];
     ev->old_wait_reason = p[12];
     ev->old_wait_mode = (int8_t)p[13];
-    ev->old_state = p[14];
     ev->new_wait_time = raw->version >= 2 ? cur_at32le(p + 16) : 0;
     return ERR_OK;
 }
@@ -125,7 +119,7 @@ static enum err decode_ready(struct event *out, enum event_kind kind, const stru
 }
 
 static const struct decode_op ops[] = {
-    {36, 1, EV_CSWITCH, decode_switch},     {50, 2, EV_READY, decode_ready},
+    {36, 1, EV_CSWITCH, decode_cswitch},    {50, 2, EV_READY, decode_ready},
     {1, 0, EV_THREAD_START, decode_thread}, {2, 0, EV_THREAD_STOP, decode_thread},
     {3, 0, EV_THREAD_FOUND, decode_thread}, {4, 0, EV_THREAD_LAST, decode_thread},
     {72, 2, EV_THREAD_NAME, decode_name},

@@ -204,10 +204,18 @@ const struct instances_stats *instances_stats(const struct instances *t)
 
 /* -- instances -- */
 
+/* The living entry of a pid or tid, or NULL. */
+static inline struct u32map_entry *instances_entry(const struct u32map *m, uint32_t number)
+{
+    struct u32map_entry *e = u32map_find(m, number);
+
+    return e && !instances_entry_dead(e) ? e : NULL;
+}
+
 /* Takes p out of the chain of its pid. */
 static void instances_unchain(struct instances *t, struct instance *p)
 {
-    struct u32map_entry *e = u32map_get(t->pids, p->info.id.pid);
+    struct u32map_entry *e = instances_entry(t->pids, p->info.id.pid);
     struct instance *newer;
 
     if (!e) {
@@ -291,7 +299,7 @@ static struct instance *instances_take_slot(struct instances *t)
 /* Whoever has the pid now has no instance: what names it must not go to the one before. */
 static void instances_leave_pid(struct instances *t, uint32_t pid)
 {
-    struct u32map_entry *e = u32map_get(t->pids, pid);
+    struct u32map_entry *e = instances_entry(t->pids, pid);
 
     if (e) {
         e->state = PID_LEFT;
@@ -300,7 +308,7 @@ static void instances_leave_pid(struct instances *t, uint32_t pid)
 
 bool instances_room(struct instances *t, uint32_t pid)
 {
-    struct u32map_entry *e = u32map_get(t->pids, pid);
+    struct u32map_entry *e = instances_entry(t->pids, pid);
 
     if (!e || e->mark < INSTANCES_SAME_PID_MAX) {
         return true;
@@ -354,14 +362,14 @@ enum err instances_add(struct instances *t, const struct proc_info *info, struct
 
 static struct instance *newest(const struct instances *t, uint32_t pid)
 {
-    const struct u32map_entry *e = u32map_get(t->pids, pid);
+    const struct u32map_entry *e = instances_entry(t->pids, pid);
 
     return e ? e->owner : NULL;
 }
 
 struct instance *instances_owner(const struct instances *t, uint32_t pid)
 {
-    const struct u32map_entry *e = u32map_get(t->pids, pid);
+    const struct u32map_entry *e = instances_entry(t->pids, pid);
 
     return e && e->state == PID_OWNED ? e->owner : NULL;
 }
@@ -578,7 +586,7 @@ enum err instances_thread_start(struct instances *t, uint32_t tid, struct instan
 
 void instances_thread_stop(struct instances *t, uint32_t tid)
 {
-    struct u32map_entry *e = u32map_get(t->tids, tid);
+    struct u32map_entry *e = instances_entry(t->tids, tid);
 
     if (e) {
         thread_gone(e);
@@ -587,7 +595,7 @@ void instances_thread_stop(struct instances *t, uint32_t tid)
 
 void instances_thread_leave(struct instances *t, uint32_t tid)
 {
-    struct u32map_entry *e = u32map_get(t->tids, tid);
+    struct u32map_entry *e = instances_entry(t->tids, tid);
 
     if (e) {
         thread_gone(e);
@@ -597,7 +605,7 @@ void instances_thread_leave(struct instances *t, uint32_t tid)
 
 struct instance *instances_thread(const struct instances *t, uint32_t tid)
 {
-    const struct u32map_entry *e = u32map_get(t->tids, tid);
+    const struct u32map_entry *e = instances_entry(t->tids, tid);
 
     return e ? e->owner : NULL;
 }

@@ -2,6 +2,8 @@
 #ifndef PROCFLEET_AGENT_SOURCE_EVENT_KIND_H
 #define PROCFLEET_AGENT_SOURCE_EVENT_KIND_H
 
+#include <stdbool.h>
+
 enum event_kind {
     EV_PROC_START,   /* created now */
     EV_PROC_STOP,    /* ended now; info has exit code where known, totals where the source counts
@@ -46,6 +48,14 @@ enum event_kind {
     EV_SOURCE,        /* where events come from has changed, or part of it was lost or refused */
     EV_KIND_COUNT,
 };
+
+/* Of those of which there are many nothing but counters moves: no sample, start or end is due at
+ * another time because of them. */
+static inline bool event_only_counts(enum event_kind kind)
+{
+    return (kind >= EV_CPU_SAMPLE && kind <= EV_CLR && kind != EV_CPU_SAMPLE_INTERVAL) ||
+           kind == EV_STACK;
+}
 
 /* What may be recorded beside starts and ends, or not. What is counted from events of a group that
  * is not would stand still, which reads as "nothing happened": it is absent. Bits. */

@@ -82,6 +82,11 @@ struct source_stats {
 struct source_sink {
     void *ctx;
     void (*raw)(void *ctx, const struct raw_event *ev);
+    /* Recordings: a context switch in the kernel's own form (class Thread, opcode 36), of which
+     * there are most, instead of raw: an EV_CSWITCH without what its payload says, which the
+     * receiver may write into it. May be NULL. False: nothing was done, the whole record is wanted.
+     */
+    bool (*quick)(void *ctx, struct event *ev, const uint8_t *payload, size_t n, uint8_t version);
     void (*fact)(void *ctx, const struct event *ev); /* recordings: EV_LOST of flagged
                                                              buffers, EV_GROUPS before all else */
     void (*table)(void *ctx, const struct snapshot *snap);

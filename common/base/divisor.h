@@ -42,6 +42,12 @@ static inline int64_t divisor_signed(const struct divisor *d, int64_t v)
     return (int64_t)((uint64_t)(v >> d->shift) * d->inverse); /* the sign is shifted in */
 }
 
+/* a / by - b / by of multiples, modulo 2^64. */
+static inline uint64_t divisor_difference(const struct divisor *d, int64_t a, int64_t b)
+{
+    return ((uint64_t)(a >> d->shift) - (uint64_t)(b >> d->shift)) * d->inverse;
+}
+
 /* The largest number that divides by what d does, and value. */
 static inline void divisor_add(struct divisor *d, int64_t value)
 {

@@ -78,7 +78,9 @@ static struct divisor common_divisor(const int64_t *values, size_t n)
     struct divisor d = {0};
 
     for (size_t i = 0; i < n && d.by != 1; i++) {
-        divisor_add(&d, values[i]);
+        if (i == 0 || values[i] != values[i - 1]) { /* most repeat the one before */
+            divisor_add(&d, values[i]);
+        }
     }
     return d.by == 0 || d.by > INT64_MAX ? divisor_make(1) : d;
 }
@@ -118,8 +120,7 @@ static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *value
         }
         for (; bits; bits &= bits - 1) {
             const int64_t *now = v + __builtin_ctzll(bits);
-            uint64_t d =
-                (uint64_t)divisor_signed(scale, now[0]) - (uint64_t)divisor_signed(scale, now[-1]);
+            uint64_t d = divisor_difference(scale, now[0], now[-1]);
 
             d = moving ? varint_zigzag(d) : d;
             p = d >> 56 ? varint_put(p, d) : varint_put_short(p, d);
@@ -166,38 +167,75 @@ struct reader {
     bool moving;
 };
 
+/* The bits of the next n values, n at most 64; false when there are any behind the last. */
+static inline bool take_bits(uint64_t *bits, struct reader *r, uint32_t n)
+{
+    uint32_t bytes = (n + 7) / 8;
+    uint64_t b = 0;
+
+    if (r->end - r->map >= 8) { /* what follows the bitmaps is read, too, and cut off */
+        memcpy(&b, r->map, sizeof b);
+        b = varint_little_endian(b) & UINT64_MAX >> (64 - 8 * bytes);
+    } else {
+        for (uint32_t k = 0; k < bytes; k++) {
+            b |= (uint64_t)r->map[k] << 8 * k;
+        }
+    }
+    r->map += bytes;
+    *bits = b;
+    return n == MAP_BITS || b >> n == 0;
+}
+
+/* Two values at once, which every processor of 64 bits can. */
+typedef int64_t codec_pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+static inline void fill(int64_t *to, const int64_t *end, int64_t v)
+{
+    const codec_pair two = {v, v};
+
+    for (; end - to >= 4; to += 4) {
+        ((codec_pair *)to)[0] = two;
+        ((codec_pair *)to)[1] = two;
+    }
+    for (; to < end; to++) {
+        *to = v;
+    }
+}
+
 /* Fills a run, whose first place holds its base; false when the numbers end too soon, or when there
- * are bits behind the last value. */
-static inline bool decode_run(int64_t *values, uint32_t count, struct reader *r)
+ * are bits behind the last value. Most values repeat the one before them. */
+__attribute__((always_inline)) static inline bool decode_run(int64_t *values, uint32_t count,
+                                                             struct reader *r)
 {
     uint64_t v = (uint64_t)values[0], scale = r->scale;
+    int64_t *to = values + 1, *end = values + count;
     const uint8_t *p = r->p;
 
-    values[0] = (int64_t)(v * scale);
-    for (uint32_t i = 1; i < count; i += MAP_BITS) {
-        uint32_t n = count - i < MAP_BITS ? count - i : MAP_BITS;
-        uint64_t bits = 0;
+    v *= scale;
+    values[0] = (int64_t)v;
+    while (to < end) {
+        uint32_t n = end - to < MAP_BITS ? (uint32_t)(end - to) : MAP_BITS;
+        int64_t *block = to;
+        uint64_t bits, d;
 
-        for (uint32_t k = 0; k < n; k += 8) {
-            bits |= (uint64_t)*r->map++ << k;
-        }
-        if (n < MAP_BITS && bits >> n) {
+        if (!take_bits(&bits, r, n)) {
             return false;
         }
-        memset(values + i, 0, n * sizeof *values);
         for (; bits; bits &= bits - 1) {
-            uint64_t d;
+            int64_t *moved = block + __builtin_ctzll(bits);
 
             p = get_fast(&d, p, r->end);
             if (!p) {
                 return false;
             }
-            values[i + (unsigned)__builtin_ctzll(bits)] = (int64_t)(r->moving ? unzigzag(d) : d);
+            for (; to < moved; to++) {
+                *to = (int64_t)v;
+            }
+            v += (r->moving ? unzigzag(d) : d) * scale;
+            *to++ = (int64_t)v;
         }
-        for (uint32_t k = 0; k < n; k++) {
-            v += (uint64_t)values[i + k];
-            values[i + k] = (int64_t)(v * scale);
-        }
+        fill(to, block + n, (int64_t)v);
+        to = block + n;
     }
     r->p = p;
     return true;
@@ -215,7 +253,7 @@ enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, en
     for (size_t i = 0; i < n_runs && r.p; i++) {
         uint64_t base = 0;
 
-        r.p = get_varint(&base, r.p, r.end);
+        r.p = get_fast(&base, r.p, r.end);
         *v = (int64_t)unzigzag(base);
         v += counts[i];
         maps += bitmap_bytes(counts[i]);
@@ -282,7 +320,7 @@ static bool seek_range(struct reader *r, int64_t *values, const uint32_t *counts
     r->p = get_varint(&r->scale, r->p, r->end);
     for (size_t i = 0; i < n_runs && r->p; i++) {
         if (i - range.first < range.n) { /* below the first: wraps, and is not less */
-            r->p = get_varint(&base, r->p, r->end);
+            r->p = get_fast(&base, r->p, r->end);
             *values = (int64_t)unzigzag(base);
             values += counts[i];
         } else {

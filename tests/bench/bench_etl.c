@@ -130,6 +130,16 @@ struct counted {
     uint64_t records;
 };
 
+static void count_read(void *ctx)
+{
+    (void)once(((struct counted *)ctx)->path, false);
+}
+
+static void count_decoded(void *ctx)
+{
+    (void)once(((struct counted *)ctx)->path, true);
+}
+
 static void count_totals(void *ctx)
 {
     struct counted *c = ctx;
@@ -174,6 +184,8 @@ int main(int argc, char **argv)
             struct counted c = {to, 0};
 
             (void)to_totals(to, &c.records); /* how many there are is to be known first */
+            bench_count(rows[i].read, (double)c.records, "record", 0, count_read, &c);
+            bench_count(rows[i].decoded, (double)c.records, "record", 0, count_decoded, &c);
             bench_count(rows[i].totals, (double)c.records, "record", 0, count_totals, &c);
             continue;
         }

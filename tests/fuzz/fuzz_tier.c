@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "collector/store/rollup/tier.h"
+#include "collector/store/rollup/tier_column.h"
 #include "collector/store/rollup/tier_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -28,8 +29,8 @@ static void write_and_read(struct arena *memory, const struct tier *t)
         }
         assert(back.n_cells[m] == t->n_cells[m]);
         buf_reset(&b);
-        tier_value_put_column(&b, &scratch, t, m);
-        e = b.bad ? b.bad : tier_value_get_column(&back, memory, m, b.p, b.n);
+        tier_column_put(&b, &scratch, t, m);
+        e = b.bad ? b.bad : tier_column_get(&back, memory, m, b.p, b.n);
         assert(e == ERR_OK || e == ERR_FULL || e == ERR_NOMEM);
         for (size_t i = 0; !e && i < t->n_cells[m]; i++) {
             assert(back.columns[m][i].last == t->columns[m][i].last);
@@ -72,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         err_ignore(tier_value_get_texts(rows, t.n_rows, &memory, column, n_column));
         for (unsigned m = 0; m < METRIC_COLS; m++) {
             if ((t.metrics & METRIC_BIT(m)) &&
-                tier_value_get_column(&t, &memory, m, column, n_column) == ERR_OK) {
+                tier_column_get(&t, &memory, m, column, n_column) == ERR_OK) {
                 found |= METRIC_BIT(m);
             }
         }

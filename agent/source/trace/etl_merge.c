@@ -196,6 +196,7 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
     m->damage = (struct etl_damage){0};
     m->started = false;
     m->mem.filling = want != ETL_WANT_ALL;
+    m->mem.dull = (struct etl_dull){.hooks = {0}};
     m->second_ns = INT64_MIN;
 }
 

@@ -84,15 +84,19 @@ static inline uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *
     return types >> k->type & 1 ? cur_at16le(p + 6) : UINT32_MAX;
 }
 
+#define ETL_HOOK_SWITCH 0x0524u /* class Thread, opcode 36 */
+
+/* Whether it is a context switch with nothing in its header but version and time, and no counters
+ * in front of its payload. */
+static inline bool etl_record_is_switch(const struct etl_peek *k, const uint8_t *p)
+{
+    return (k->type == ETL_PERFINFO64 || k->type == ETL_PERFINFO32) &&
+           cur_at16le(p + 6) == ETL_HOOK_SWITCH && p[1] == 0;
+}
+
 /* Whether the record tells who lives: lifecycle and rundown of processes and threads; and the
  * sampling interval. */
 bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p);
-
-/* False: it does not, which most events of providers show at once. */
-static inline bool etl_record_may_tell_life(const struct etl_peek *k, const uint8_t *p)
-{
-    return (k->type != ETL_EVENT64 && k->type != ETL_EVENT32) || cur_at16le(p + 0x28) <= 15;
-}
 
 /* Whether the record holds schemas of other records: an EventSource manifest, or event metadata
  * that a relogger has added. */

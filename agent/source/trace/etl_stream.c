@@ -1,5 +1,7 @@
 #include "agent/source/trace/etl_stream.h"
 
+#include <string.h>
+
 #include "agent/source/trace/etl_groups.h"
 #include "agent/source/trace/lzxpress.h"
 #include "common/base/mem.h"
@@ -150,23 +152,83 @@ static enum err load(struct etl_stream *s, struct etl_slot *slot, struct etl_mem
     return e;
 }
 
-#define HOOK_STACK 0x18 /* group byte of the kernel's stacks */
+#define CLASSIC_EVENT 0x100 /* EVENT_HEADER.Flags */
 
-static bool wanted(struct etl_stream *s)
+/* What the record tells, and which groups it is of: asked once for each kind as a rule. */
+static bool stream_asks(struct etl_stream *s)
 {
-    if (s->want == ETL_WANT_ALL) {
-        return true;
-    }
-    if (etl_record_hook(&s->peek, s->p) >> 8 == HOOK_STACK) {
-        return false; /* the most frequent ones where there are any; they tell neither */
-    }
     s->groups |= etl_groups_of(&s->peek, s->p);
-    return (etl_record_may_tell_life(&s->peek, s->p) && etl_record_tells_life(&s->peek, s->p)) ||
+    return etl_record_tells_life(&s->peek, s->p) ||
            (s->want == ETL_WANT_SCHEMAS && etl_record_tells_schema(&s->peek, s->p));
 }
 
+/* Of the kernel's records; all of one hook are alike. */
+static inline bool wants_hook(struct etl_stream *s, uint32_t *dull, uint32_t hook)
+{
+    if (*dull == hook + 1) {
+        return false;
+    }
+    if (stream_asks(s)) {
+        return true;
+    }
+    *dull = hook + 1;
+    return false;
+}
+
+/* Of records with a GUID; those of one GUID and number are alike. */
+static inline bool wants_named(struct etl_stream *s, struct etl_dull *dull, uint64_t number)
+{
+    uint64_t guid[2];
+    size_t at;
+
+    memcpy(guid, s->p + 0x18, sizeof guid);
+    at = (guid[0] ^ number) & (ETL_DULL_KINDS - 1);
+    if (guid[0] == dull->named[at].guid[0] && guid[1] == dull->named[at].guid[1] &&
+        number == dull->named[at].number) {
+        return false;
+    }
+    if (stream_asks(s)) {
+        return true;
+    }
+    memcpy(dull->named[at].guid, guid, sizeof guid);
+    dull->named[at].number = number;
+    return false;
+}
+
+/* What is told apart by it: of an event its id, version, channel, level and opcode, and whether it
+ * is a classic one; of others the opcode. Never 0. */
+static inline uint64_t number_of_event(const uint8_t *p)
+{
+    uint64_t kind = cur_at16le(p + 4) & CLASSIC_EVENT ? 2 : 1;
+
+    return (cur_at64le(p + 0x28) & 0xffffffffffff) | kind << 48;
+}
+
+static inline uint64_t number_of_full(const uint8_t *p)
+{
+    return p[4] | UINT64_C(3) << 48;
+}
+
+static inline bool wanted(struct etl_stream *s, struct etl_dull *dull)
+{
+    uint32_t hook;
+
+    if (s->want == ETL_WANT_ALL) {
+        return true;
+    }
+    if (s->peek.type == ETL_EVENT64 || s->peek.type == ETL_EVENT32) {
+        return wants_named(s, dull, number_of_event(s->p));
+    }
+    if (s->peek.type == ETL_FULL64 || s->peek.type == ETL_FULL32) {
+        return wants_named(s, dull, number_of_full(s->p));
+    }
+    hook = etl_record_hook(&s->peek, s->p);
+    return hook == UINT32_MAX ? stream_asks(s)
+                              : wants_hook(s, &dull->hooks[hook & (ETL_DULL_HOOKS - 1)], hook);
+}
+
 /* Looks at the record at s->p. False: there is none, or it is to be passed over; s->p has moved. */
-static bool look(struct etl_stream *s, struct etl_damage *damage)
+static bool look(struct etl_stream *s, struct etl_dull *dull, struct etl_damage *damage)
 {
     const struct etl_log_header *log = &s->part->index.log;
     size_t left = (size_t)(s->end - s->p);
@@ -183,7 +245,7 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
         s->p = s->end;
         return false;
     }
-    if (!wanted(s)) {
+    if (!wanted(s, dull)) {
         goto pass;
     }
     if (s->peek.ticks == ETL_RECORD_NO_TIME) {
@@ -233,7 +295,7 @@ enum err etl_stream_next(struct etl_stream *s, struct etl_memory *mem, struct et
     }
     for (;;) {
         while (s->p < s->end) {
-            if (look(s, damage)) {
+            if (look(s, &mem->dull, damage)) {
                 s->at_record = s->started = true;
                 if (s->gap.open || s->ahead.open) {
                     s->gap = s->ahead;

@@ -31,6 +31,18 @@ struct etl_gap {
     uint32_t events, buffers;
 };
 
+#define ETL_DULL_KINDS 32u /* powers of two */
+#define ETL_DULL_HOOKS 64u
+
+/* Kinds of records of which a pass that does not want all knows already that it passes over them,
+ * and which groups they are of: the last ones met, by a few of their bits. */
+struct etl_dull {
+    uint32_t hooks[ETL_DULL_HOOKS]; /* etl_record_hook and one; 0: none */
+    struct {
+        uint64_t guid[2], number; /* of records with a GUID; number 0: none */
+    } named[ETL_DULL_KINDS];
+};
+
 /* Memory shared by all streams: what a compressed buffer is read into before it is unpacked, and
  * room for unpacked bodies which the first pass leaves for the second. */
 struct etl_memory {
@@ -39,6 +51,7 @@ struct etl_memory {
     uint8_t *keep;
     size_t keep_cap, keep_used;
     bool filling; /* a pass follows for which it is worth keeping */
+    struct etl_dull dull;
 };
 
 struct etl_stream {

@@ -25,6 +25,28 @@ static void grow(struct cell *c, bool grew, int64_t growth)
 #define SUM_SAFE   (INT64_C(1) << 46)
 #define COUNT_SAFE ((size_t)1 << 16)
 
+/* Two values at once, which every processor of 64 bits can. */
+typedef int64_t cell_pair __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* Whether n >= 1 values are all the same, as most are: of most that are not, the ends differ. */
+static inline bool cell_stands(const int64_t *v, size_t n)
+{
+    const int64_t *end = v + n;
+    int64_t first = v[0], rest = 0;
+    cell_pair one = {first, first}, d = {0, 0};
+
+    if (end[-1] != first) {
+        return false;
+    }
+    for (; end - v >= 4; v += 4) {
+        d |= (((const cell_pair *)v)[0] ^ one) | (((const cell_pair *)v)[1] ^ one);
+    }
+    for (; v < end; v++) {
+        rest |= *v ^ first;
+    }
+    return (d[0] | d[1] | rest) == 0;
+}
+
 static void counter_values(struct cell *c, const int64_t *v, size_t n, bool base)
 {
     int64_t lo = INT64_MAX, hi = INT64_MIN;
@@ -33,6 +55,11 @@ static void counter_values(struct cell *c, const int64_t *v, size_t n, bool base
 
     c->first = base ? v[-1] : v[0];
     c->last = v[n - 1];
+    c->sum = 0;
+    if (cell_stands(base ? v - 1 : v, base ? n + 1 : n)) {
+        c->min = c->max = 0;
+        return;
+    }
     for (size_t i = first; i < n; i++) {
         int64_t d;
 
@@ -50,7 +77,6 @@ static void counter_values(struct cell *c, const int64_t *v, size_t n, bool base
             hi = d > hi ? d : hi;
         }
     }
-    c->sum = 0;
     c->min = lo <= hi ? lo : 0;
     c->max = lo <= hi ? hi : 0;
 }
@@ -58,9 +84,10 @@ static void counter_values(struct cell *c, const int64_t *v, size_t n, bool base
 static void gauge_values(struct cell *c, const int64_t *v, size_t n)
 {
     int64_t lo = v[0], hi = v[0];
-    uint64_t sum = 0;
+    bool stands = cell_stands(v, n);
+    uint64_t sum = stands ? (uint64_t)v[0] * n : 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; !stands && i < n; i++) {
         lo = v[i] < lo ? v[i] : lo;
         hi = v[i] > hi ? v[i] : hi;
         sum += (uint64_t)v[i];
@@ -122,30 +149,6 @@ static void counter_extremes(struct cell *c, const struct cell *o)
     }
 }
 
-/* Whether o begins where c ends: a counter's in the very sample, a gauge's behind it. */
-static inline bool cell_is_next(const struct cell *c, bool counter, const struct cell *o)
-{
-    return c->count && o->count && c->first_ns <= c->last_ns && o->last_ns > c->last_ns &&
-           (counter ? o->first_ns == c->last_ns : o->first_ns >= c->last_ns);
-}
-
-/* What cell_join does with a cell that is next, which most are: no stamp of c's but the last moves,
- * and nothing lies between. */
-static inline void cell_append(struct cell *c, bool counter, const struct cell *o)
-{
-    if (counter && !cell_grew(c)) {
-        c->min = o->min;
-        c->max = o->max;
-    } else {
-        c->min = o->min < c->min ? o->min : c->min;
-        c->max = o->max > c->max ? o->max : c->max;
-    }
-    c->sum = counter ? 0 : cell_sum(c->sum, o->sum);
-    c->count += o->count;
-    c->last_ns = o->last_ns;
-    c->last = o->last;
-}
-
 void cell_join(struct cell *c, bool counter, const struct cell *other)
 {
     if (!other->count) {
@@ -173,20 +176,58 @@ void cell_join(struct cell *c, bool counter, const struct cell *other)
     }
 }
 
+/* Cells of a row as ticks cut it (tier_shape): each begins where the one before ends, and has
+ * growth inside when it is a counter's. Gives how many of them are such, and joins these to c,
+ * which has samples. */
+static inline size_t join_next(struct cell *c, bool counter, const struct cell *others, size_t n)
+{
+    bool grew = !counter || cell_grew(c);
+    int64_t last_ns = c->last_ns, min = grew ? c->min : INT64_MAX, max = grew ? c->max : INT64_MIN;
+    int64_t sum = counter ? 0 : c->sum, more = 0;
+    uint64_t count = c->count;
+    size_t i;
+
+    if (c->first_ns > c->last_ns) {
+        return 0;
+    }
+    for (i = 0; i < n; i++) {
+        const struct cell *o = &others[i];
+
+        if ((counter ? o->first_ns != last_ns : o->first_ns < last_ns) || o->last_ns <= last_ns ||
+            !o->count || (!counter && __builtin_add_overflow(sum, o->sum, &more))) {
+            break;
+        }
+        sum = more;
+        min = o->min < min ? o->min : min;
+        max = o->max > max ? o->max : max;
+        count += o->count;
+        last_ns = o->last_ns;
+    }
+    if (i) {
+        *c = (struct cell){.count = count,
+                           .first_ns = c->first_ns,
+                           .last_ns = last_ns,
+                           .first = c->first,
+                           .last = others[i - 1].last,
+                           .sum = sum,
+                           .min = min,
+                           .max = max};
+    }
+    return i;
+}
+
 static inline void join_list(struct cell *c, bool counter, const struct cell *others, size_t n)
 {
-    struct cell sum = *c; /* the optimiser keeps it in registers */
+    while (n) {
+        size_t next = c->count ? join_next(c, counter, others, n) : 0;
 
-    for (size_t i = 0; i < n; i++) {
-        if (cell_is_next(&sum, counter, &others[i])) {
-            cell_append(&sum, counter, &others[i]);
-        } else {
-            *c = sum;
-            cell_join(c, counter, &others[i]);
-            sum = *c;
+        others += next;
+        n -= next;
+        if (n) {
+            cell_join(c, counter, others++);
+            n--;
         }
     }
-    *c = sum;
 }
 
 void cell_join_list(struct cell *c, bool counter, const struct cell *others, size_t n)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "collector/store/rollup/tier_column.h"
 #include "collector/store/rollup/tier_value.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
@@ -88,7 +89,7 @@ static enum err put_values(const struct tier_sink *sink, struct packer *p, struc
         }
         buf_reset(&value);
         buf_reset(&plain);
-        tier_value_put_column(&plain, &scratch, t, m);
+        tier_column_put(&plain, &scratch, t, m);
         put_packed(p, &value, &plain, t->bucket_ns == TIER_WINDOW_NS);
         key.metric = (uint8_t)m;
         e = value.bad ? value.bad : sink->put(sink->ctx, key, value.p, value.n);
@@ -257,7 +258,7 @@ static enum err get_column(struct tier *t, struct packer *p, struct arena *memor
     size_t n_plain;
     enum err e = pack_open(p, memory, &plain, &n_plain, value, n, SEG_VALUE_MAX);
 
-    return e ? e : tier_value_get_column(t, memory, metric, plain, n_plain);
+    return e ? e : tier_column_get(t, memory, metric, plain, n_plain);
 }
 
 enum err tier_read(struct tier *out, const struct seg *s, struct packer *p, struct arena *memory,

@@ -28,6 +28,8 @@ static void utf16_becomes_utf8(void **state)
         {"\x3d\xd8", 1, "\xef\xbf\xbd"},             /* high alone, at the end */
         {"\x3d\xd8z\0", 2, "\xef\xbf\xbdz"},         /* high alone, before text */
         {"\x00\xdez\0", 2, "\xef\xbf\xbdz"},         /* low alone */
+        {"a\0b\0c\0d\0\xe9\0z\0y\0x\0w\0", 9, "abcd\xc3\xa9zyxw"},
+        {"a\0b\0c\0\x80\0z\0y\0x\0w\0v\0", 9, "abc\xc2\x80zyxwv"},
     };
 
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -38,6 +40,25 @@ static void utf16_becomes_utf8(void **state)
             decode_text_utf16(&text, (const uint8_t *)rows[i].utf16, rows[i].units, 100, &cut),
             rows[i].utf8);
         assert_false(cut);
+    }
+}
+
+static void plain_text_is_cut_anywhere(void **state)
+{
+    static const uint8_t units[] = "a\0b\0c\0d\0z\0y\0x\0w\0v";
+
+    for (size_t n = 0; n <= 9; n++) {
+        for (size_t max = 0; max < 12; max++) {
+            size_t least = n < max ? n : max;
+            bool cut;
+            struct str s;
+
+            decode_text_reset(&text);
+            s = decode_text_utf16(&text, units, n, max, &cut);
+            assert_int_equal(s.n, least);
+            assert_memory_equal(s.p, "abcdzyxwv", least);
+            assert_int_equal(cut, n > max);
+        }
     }
 }
 
@@ -115,6 +136,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(utf16_becomes_utf8),
+        cmocka_unit_test(plain_text_is_cut_anywhere),
         cmocka_unit_test(cutting_happens_between_characters),
         cmocka_unit_test(scratch_memory_is_a_limit),
         cmocka_unit_test(eight_bit_text_is_utf8_or_latin1),

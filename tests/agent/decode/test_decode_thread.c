@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "agent/source/etw_guid.h"
+
 #define IDS      "ProcessId TThreadId"
 #define STACKS   " StackBase StackLimit UserStackBase UserStackLimit"
 #define SINCE_2  IDS STACKS " StartAddr Win32StartAddr TebBase SubProcessTag"
@@ -101,6 +103,52 @@ static void every_record_is_read_whole_or_refused(void **state)
     payload_check(&decode_thread_class, rows, COUNT_OF(rows), check);
 }
 
+/* What decode_switch says of a switch is what decode_event says. */
+static void a_switch_by_itself_is_the_same_switch(void **state)
+{
+    static const uint8_t thread[16] = ETW_CLASS_THREAD;
+    uint8_t payload[26];
+    struct event whole;
+    struct ev_cswitch quick;
+    struct decode_counts counts;
+    struct decode *d;
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < sizeof payload; i++) {
+        payload[i] = (uint8_t)(0xf1 + 7 * i);
+    }
+    assert_ok(decode_create(&d));
+    for (uint8_t version = 0; version < 7; version++) {
+        for (size_t size = 0; size <= sizeof payload; size++) {
+            struct raw_event raw = {.opcode = 36,
+                                    .version = version,
+                                    .pointer_size = 8,
+                                    .cpu = 3,
+                                    .pid = EVENT_NO_ID,
+                                    .tid = EVENT_NO_ID,
+                                    .wall_ns = 5,
+                                    .mono_ns = 4,
+                                    .payload = payload,
+                                    .payload_n = size};
+            bool known;
+
+            memcpy(raw.guid, thread, sizeof thread);
+            known = decode_event(d, &raw, &whole) == ERR_OK;
+            decode_stats(d, &counts);
+            n = counts.in;
+            assert_int_equal(decode_switch(d, &quick, payload, size, version), known);
+            decode_stats(d, &counts);
+            assert_int_equal(counts.in, n + known);
+            if (known) {
+                assert_int_equal(quick.new_tid, whole.u.cswitch.new_tid);
+                assert_int_equal(quick.old_tid, whole.u.cswitch.old_tid);
+                assert_int_equal(quick.old_state, whole.u.cswitch.old_state);
+            }
+        }
+    }
+    decode_destroy(d);
+}
+
 static void switches_of_systems_before_xp_are_unknown(void **state)
 {
     const struct decode_class *k = &decode_thread_class;
@@ -113,6 +161,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_record_is_read_whole_or_refused),
+        cmocka_unit_test(a_switch_by_itself_is_the_same_switch),
         cmocka_unit_test(switches_of_systems_before_xp_are_unknown),
     };
 

@@ -1,6 +1,7 @@
 #include "agent/etl/schema/etl_schemas.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/decode/describe.h"
@@ -225,6 +226,132 @@ static void a_resource_gives_no_more_elements_than_its_bytes_can_hold(void **sta
     buf_fini(&b);
 }
 
+/* -- a program cut anywhere -- */
+
+#define PROGRAM "tests/fuzz/seeds/fuzz_wevt/structs.dll" /* two kinds of maps, and a struct */
+
+struct bytes {
+    const uint8_t *p;
+    size_t n;
+};
+
+static bool bytes_read(void *ctx, uint64_t offset, void *p, size_t n)
+{
+    const struct bytes *b = ctx;
+
+    if (offset > b->n || n > b->n - offset) {
+        return false;
+    }
+    memcpy(p, b->p + offset, n);
+    return true;
+}
+
+/* What elements were given. */
+struct given {
+    size_t elements, open, structs, values, texts;
+};
+
+static void given_begin(void *ctx, const char *name, const char *const *attributes)
+{
+    struct given *g = ctx;
+
+    g->elements++;
+    g->open++;
+    g->structs += strcmp(name, "struct") == 0;
+    g->values += strcmp(name, "map") == 0;
+    for (; attributes[0]; attributes += 2) {
+        g->texts += strcmp(attributes[0], "message") == 0 && attributes[1][0];
+    }
+}
+
+static void given_end(void *ctx, const char *name)
+{
+    struct given *g = ctx;
+
+    (void)name;
+    assert_true(g->open > 0);
+    g->open--;
+}
+
+/* Both from blocks that end where they do, so that a byte too much is seen. */
+static struct given elements_of(struct bytes resource, struct bytes messages, enum err *e)
+{
+    struct given g = {0};
+    const struct etl_wevt_sink sink = {&g, given_begin, given_end, count_on};
+    uint8_t *p = malloc(resource.n + 1), *m = malloc(messages.n + 1);
+
+    assert_true(p && m);
+    memcpy(p + 1, resource.p, resource.n);
+    memcpy(m + 1, messages.p, messages.n);
+    *e = etl_wevt_elements(p + 1, resource.n, m + 1, messages.n, &sink);
+    assert_int_equal(g.open, 0);
+    free(p);
+    free(m);
+    return g;
+}
+
+static struct bytes resource_of(struct bytes program, enum etl_wevt_kind kind, enum err *e)
+{
+    const struct etl_wevt_input input = {bytes_read, &program};
+    uint8_t *p = NULL;
+    size_t n = 0;
+
+    *e = etl_wevt_resource(&input, kind, &p, &n);
+    return (struct bytes){p, *e ? 0 : n};
+}
+
+static void assert_less(const struct given *less, const struct given *whole)
+{
+    assert_true(less->elements <= whole->elements && less->structs <= whole->structs);
+    assert_true(less->values <= whole->values && less->texts <= whole->texts);
+}
+
+static void a_program_cut_anywhere_gives_nothing_or_less(void **state)
+{
+    static uint8_t file[4096];
+    FILE *f = fopen(PROGRAM, "rb");
+    struct bytes program, resource, messages, cut;
+    struct given whole, less;
+    bool corrupt = false;
+    enum err e;
+
+    (void)state;
+    assert_non_null(f);
+    program = (struct bytes){file, fread(file, 1, sizeof file, f)};
+    (void)fclose(f);
+    assert_in_range(program.n, 1000, sizeof file - 1);
+    for (size_t n = 0; n < program.n; n++) {
+        cut = resource_of((struct bytes){file, n}, ETL_WEVT_MESSAGES, &e);
+        mem_free((void *)(uintptr_t)cut.p);
+        cut = resource_of((struct bytes){file, n}, ETL_WEVT_TEMPLATE, &e);
+        mem_free((void *)(uintptr_t)cut.p);
+        corrupt |= e == ERR_CORRUPT;
+    }
+    assert_true(corrupt);
+    resource = resource_of(program, ETL_WEVT_TEMPLATE, &e);
+    assert_ok(e);
+    messages = resource_of(program, ETL_WEVT_MESSAGES, &e);
+    assert_ok(e);
+    whole = elements_of(resource, messages, &e);
+    assert_ok(e);
+    assert_int_equal(whole.structs, 1);
+    assert_int_equal(whole.values, 3);
+    assert_int_equal(whole.texts, 3);
+    for (size_t n = 0; n < resource.n; n++) {
+        less = elements_of((struct bytes){resource.p, n}, messages, &e);
+        assert_less(&less, &whole);
+        assert_true(e == ERR_CORRUPT || less.elements == whole.elements);
+    }
+    for (size_t n = 0; n < messages.n; n++) {
+        less = elements_of(resource, (struct bytes){messages.p, n}, &e);
+        assert_ok(e); /* a value without its text is not there */
+        assert_int_equal(less.elements - less.values, whole.elements - whole.values);
+        assert_less(&less, &whole);
+    }
+    mem_free((void *)(uintptr_t)resource.p);
+    mem_free((void *)(uintptr_t)messages.p);
+}
+
 #define T(f) \
     cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
 
@@ -236,6 +363,7 @@ int main(void)
         cmocka_unit_test(every_event_of_the_tables_can_be_put),
         cmocka_unit_test(providers_have_names),
         cmocka_unit_test(a_resource_gives_no_more_elements_than_its_bytes_can_hold),
+        cmocka_unit_test(a_program_cut_anywhere_gives_nothing_or_less),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

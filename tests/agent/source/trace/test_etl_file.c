@@ -14,6 +14,7 @@
 
 #define GOT_MAX        4096
 #define GROUP_PROCESS  3
+#define GROUP_THREAD   5
 #define GROUP_PERFINFO 15
 #define OP_SAMPLE      46
 #define T0             1000 /* ticks of the first record, see etl_writer_defaults */
@@ -24,7 +25,7 @@ static char dir[256];
 struct got {
     struct source *stop_me;    /* by the first record that is not early */
     struct source *stop_later; /* as soon as time goes on behind it */
-    size_t n, early, advances;
+    size_t n, early, advances, quick;
     char tag[GOT_MAX]; /* first payload byte of each record */
     int64_t wall_ns[GOT_MAX];
     uint16_t cpu[GOT_MAX];
@@ -96,6 +97,30 @@ static enum err open_path(struct source **src, struct got *g, const char *path)
     return etl_file_open(src, &conf, sink, NULL);
 }
 
+/* Takes switches as such; those with another first byte whole. */
+static bool on_quick(void *ctx, struct event *ev, const uint8_t *payload, size_t n, uint8_t version)
+{
+    struct got *g = ctx;
+
+    assert_int_equal(ev->kind, EV_CSWITCH);
+    assert_false(ev->early);
+    assert_int_equal(ev->pid, EVENT_NO_ID);
+    assert_int_equal(ev->tid, EVENT_NO_ID);
+    assert_int_equal(ev->wall_ns, g->advanced_ns);
+    assert_int_equal(ev->mono_ns, g->mono_ns);
+    assert_int_equal(version, 4);
+    assert_int_equal(n, 24);
+    if (payload[0] < 'a') {
+        return false;
+    }
+    g->tag[g->n] = (char)payload[0];
+    g->wall_ns[g->n] = ev->wall_ns;
+    g->cpu[g->n] = ev->cpu;
+    g->n++;
+    g->quick++;
+    return true;
+}
+
 /* Runs the file through; the caller frees what is got. */
 static struct got *replay(const struct etl_writer *w, struct source_stats *stats)
 {
@@ -163,6 +188,64 @@ static void records_of_all_cpus_come_in_order_of_time(void **state)
     assert_int_equal(stats.damaged, 0);
     etl_writer_fini(&w);
     free(g);
+}
+
+/* On two CPUs, among others; one is older than the record before it, one stands behind a gap. */
+static void put_switches(struct etl_writer *w)
+{
+    static const struct {
+        int64_t ticks;
+        char tag;
+        uint8_t op;
+    } rows[2][5] = {
+        {{10, 'a', 36}, {20, 'B', 46}, {40, 'c', 36}, {35, 'd', 36}, {60, 'E', 36}},
+        {{30, 'f', 36}, {50, 'g', 36}, {60, 'h', 36}, {70, 'I', 50}, {80, 'j', 36}},
+    };
+
+    start(w);
+    for (uint16_t cpu = 0; cpu < 2; cpu++) {
+        etl_writer_buffer(w, cpu, cpu ? 2 : 0); /* events lost */
+        for (size_t i = 0; i < COUNT_OF(rows[cpu]); i++) {
+            char payload[24] = {rows[cpu][i].tag};
+
+            etl_writer_perfinfo(w, rows[cpu][i].op == 46 ? GROUP_PERFINFO : GROUP_THREAD,
+                                rows[cpu][i].op, 4, T0 + rows[cpu][i].ticks, payload,
+                                sizeof payload);
+        }
+        etl_writer_close(w);
+    }
+}
+
+static void switches_come_as_such_where_they_are_wanted(void **state)
+{
+    struct got *quick = got_new(), *whole;
+    struct source_stats stats[2];
+    const char *path = path_of("a.etl");
+    struct etl_file_conf conf = {.paths = &path, .n_paths = 1};
+    struct source_sink sink = {
+        .ctx = quick, .raw = on_raw, .quick = on_quick, .advance = on_advance};
+    struct source *src;
+    struct etl_writer w;
+
+    put_switches(&w);
+    whole = replay(&w, &stats[0]);
+    assert_ok(etl_file_open(&src, &conf, sink, NULL));
+    assert_err(src->ops->run(src), ERR_END);
+    src->ops->stats(src, &stats[1]);
+    src->ops->close(src);
+    assert_int_equal(quick->quick, 6); /* not the one behind the gap */
+    assert_int_equal(quick->n, 11);
+    assert_int_equal(quick->n, whole->n);
+    assert_memory_equal(quick->tag, whole->tag, sizeof whole->tag);
+    assert_memory_equal(quick->wall_ns, whole->wall_ns, sizeof whole->wall_ns);
+    assert_memory_equal(quick->cpu, whole->cpu, sizeof whole->cpu);
+    assert_int_equal(quick->advances, whole->advances);
+    assert_int_equal(stats[1].in, stats[0].in);
+    assert_int_equal(stats[1].lost_events, stats[0].lost_events);
+    assert_int_equal(stats[1].damaged, 0);
+    etl_writer_fini(&w);
+    free(quick);
+    free(whole);
 }
 
 static void equal_times_keep_the_order_of_the_file(void **state)
@@ -660,6 +743,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_all_cpus_come_in_order_of_time),
+        cmocka_unit_test(switches_come_as_such_where_they_are_wanted),
         cmocka_unit_test(equal_times_keep_the_order_of_the_file),
         cmocka_unit_test(who_lives_is_told_before_everything_else),
         cmocka_unit_test(compressed_buffers_read_like_plain_ones),

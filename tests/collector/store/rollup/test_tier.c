@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/rollup/tier_column.h"
 #include "collector/store/rollup/tier_shape.h"
 #include "collector/store/rollup/tier_value.h"
 #include "common/base/mem.h"
@@ -532,7 +533,7 @@ static void bytes_make(struct bytes *b, struct arena *memory, const struct tier 
     for (unsigned m = 0; m < METRIC_COLS; m++) {
         buf_init(&b->columns[m], SEG_VALUE_MAX);
         if (t->metrics & METRIC_BIT(m)) {
-            tier_value_put_column(&b->columns[m], &scratch, t, m);
+            tier_column_put(&b->columns[m], &scratch, t, m);
             assert_ok(b->columns[m].bad);
         }
     }
@@ -563,7 +564,7 @@ static void assert_comes_back(struct arena *memory, const struct tier *t)
         if (!(t->metrics & METRIC_BIT(m))) {
             continue;
         }
-        assert_ok(tier_value_get_column(&back, memory, m, b.columns[m].p, b.columns[m].n));
+        assert_ok(tier_column_get(&back, memory, m, b.columns[m].p, b.columns[m].n));
         for (size_t r = 0, c = 0; r < t->n_rows; r++) {
             for (uint32_t k = 0; (t->rows[r].mask & METRIC_BIT(m)) && k < t->rows[r].n_buckets;
                  k++, c++) {
@@ -673,7 +674,7 @@ static void every_shorter_value_is_refused(void **state)
     for (size_t i = 0; i < COUNT_OF(some); i++) {
         for (size_t n = 0; n < b.columns[some[i]].n; n++) {
             arena_reset(&scratch);
-            assert_err(tier_value_get_column(&back, &scratch, some[i], b.columns[some[i]].p, n),
+            assert_err(tier_column_get(&back, &scratch, some[i], b.columns[some[i]].p, n),
                        ERR_CORRUPT);
         }
     }
