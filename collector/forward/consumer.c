@@ -295,6 +295,25 @@ bool consumer_again(struct consumer *c, struct consumer_retry *r, uint32_t after
 
 /* -- polling -- */
 
+static enum err consumer_call(struct consumer *c, const char *method, const void *p, size_t n,
+                              struct buf *reply, struct rpc_result *result, struct errmsg *why)
+{
+    enum err e = rpc_client_call(c->client, method, FRAME_RAW, p, n, WAIT_MS * CLK_MS + ANSWER_NS,
+                                 reply, result);
+
+    if (e == ERR_REFUSED) {
+        errmsg_set(why, e, "the collector answers %s: %s", frame_code_name(result->code),
+                   result->message);
+    } else if (e) {
+        struct errmsg problem = {""};
+
+        rpc_client_problem(c->client, &problem);
+        errmsg_set(why, e, "collector %s: %s%s%s", c->conf.collector, err_text(e),
+                   problem.text[0] ? ": " : "", problem.text);
+    }
+    return e;
+}
+
 static enum err poll_once(struct consumer *c, struct wire_poll_reply **out,
                           struct rpc_result *result, struct errmsg *why)
 {
@@ -311,20 +330,8 @@ static enum err poll_once(struct consumer *c, struct wire_poll_reply **out,
     buf_init(&request, 64u << 10);
     buf_init(&reply, REPLY_MAX);
     e = wire_feed_poll_encode(&request, &poll);
+    e = e ? e : consumer_call(c, RPC_QUERY_POLL, request.p, request.n, &reply, result, why);
     if (!e) {
-        e = rpc_client_call(c->client, RPC_QUERY_POLL, FRAME_RAW, request.p, request.n,
-                            WAIT_MS * CLK_MS + ANSWER_NS, &reply, result);
-    }
-    if (e == ERR_REFUSED) {
-        errmsg_set(why, e, "the collector answers %s: %s", frame_code_name(result->code),
-                   result->message);
-    } else if (e) {
-        struct errmsg problem = {""};
-
-        rpc_client_problem(c->client, &problem);
-        errmsg_set(why, e, "collector %s: %s%s%s", c->conf.collector, err_text(e),
-                   problem.text[0] ? ": " : "", problem.text);
-    } else {
         e = wire_feed_poll_reply_decode(out, reply.p, reply.n);
         e = e ? errmsg_set(why, e, "what the collector answers cannot be read: %s", err_text(e))
               : ERR_OK;
@@ -340,6 +347,21 @@ static bool poll_passes(enum err e, const struct rpc_result *result)
     return e != ERR_REFUSED || result->code == RPC_UNAVAILABLE ||
            result->code == RPC_RESOURCE_EXHAUSTED || result->code == RPC_INTERNAL ||
            result->code == RPC_DEADLINE_EXCEEDED;
+}
+
+enum err consumer_ask(struct consumer *c, struct consumer_ask *ask, struct buf *reply,
+                      struct errmsg *why)
+{
+    struct rpc_result result = {.code = RPC_OK};
+    enum err e;
+
+    buf_reset(reply);
+    e = consumer_call(c, ask->method, ask->p, ask->n, reply, &result, why);
+    ask->again = e && poll_passes(e, &result);
+    ask->more = !e && result.more;
+    ask->n_cursor = ask->more ? result.cursor_n : 0;
+    memcpy(ask->cursor, result.cursor, ask->n_cursor);
+    return e && consumer_is_stopped(c) ? ERR_CLOSED : e;
 }
 
 static void poll_failed(struct consumer *c, enum err e, const struct rpc_result *result,

@@ -59,6 +59,20 @@ struct consumer_retry {
  * that is longer. False: consumer_stop, or the end has passed: give up. */
 bool consumer_again(struct consumer *c, struct consumer_retry *r, uint32_t after_s);
 
+/* Asks the collector something besides; one attempt. reply: emptied first. more: the cursor for the
+ * next page, n 0: there is none. Errors: ERR_REFUSED and others; *again: asking once more may help;
+ * ERR_CLOSED: stopped */
+struct consumer_ask {
+    const char *method;
+    const void *p;
+    size_t n;
+    bool more, again;
+    uint8_t cursor[255];
+    size_t n_cursor;
+};
+NODISCARD enum err consumer_ask(struct consumer *c, struct consumer_ask *ask, struct buf *reply,
+                                struct errmsg *why);
+
 struct consumer_stats {
     uint64_t updates; /* all so far, over restarts, like the next */
     uint64_t dropped; /* messages that the collector dropped before they were asked for */

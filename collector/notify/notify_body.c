@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/text/jsonw.h"
 
@@ -133,9 +132,11 @@ static void put_annotations(struct jsonw *j, const char *key, const struct notic
     jsonw_end(j);
 }
 
+/* ends_ns: of one that fires; 0: the webhook's word for never, and what else only that has. */
 static void put_alert(struct jsonw *j, struct str host, const struct notice *n, bool unknown,
-                      bool firing, bool whole)
+                      bool firing, int64_t ends_ns)
 {
+    bool whole = ends_ns == 0;
     char key[NOTIFY_KEY_TEXT];
     int64_t begin_ns = !unknown && n->since_ns ? n->since_ns : n->step_ns;
 
@@ -154,6 +155,8 @@ static void put_alert(struct jsonw *j, struct str host, const struct notice *n, 
         put_time(j, "endsAt", n->step_ns);
     } else if (whole) {
         jsonw_text(j, "endsAt", str_make(NEVER));
+    } else {
+        put_time(j, "endsAt", ends_ns);
     }
     jsonw_text(j, "generatorURL", str_make(""));
     if (whole) {
@@ -163,15 +166,12 @@ static void put_alert(struct jsonw *j, struct str host, const struct notice *n, 
 }
 
 /* What was unknown is so no more; then what the notice says. */
-static void put_alerts(struct jsonw *j, const char *name, struct str host, const struct notice *n,
-                       bool whole)
+static void put_alerts(struct jsonw *j, struct str host, const struct notice *n, int64_t ends_ns)
 {
-    jsonw_array(j, name);
     if (n->before == NOTICE_UNKNOWN && n->state != NOTICE_UNKNOWN) {
-        put_alert(j, host, n, true, false, whole);
+        put_alert(j, host, n, true, false, ends_ns);
     }
-    put_alert(j, host, n, n->state == NOTICE_UNKNOWN, n->state != NOTICE_OK, whole);
-    jsonw_end(j);
+    put_alert(j, host, n, n->state == NOTICE_UNKNOWN, n->state != NOTICE_OK, ends_ns);
 }
 
 static void put_webhook(struct jsonw *j, struct str host, const struct notice *n,
@@ -193,13 +193,15 @@ static void put_webhook(struct jsonw *j, struct str host, const struct notice *n
     put_labels(j, "commonLabels", host, n, false);
     put_annotations(j, "commonAnnotations", n);
     jsonw_text(j, "externalURL", str_make(""));
-    put_alerts(j, "alerts", host, n, true);
+    jsonw_array(j, "alerts");
+    put_alerts(j, host, n, 0);
+    jsonw_end(j);
     jsonw_end(j);
     buf_fini(&group);
 }
 
 void notify_body(struct buf *out, enum notify_format format, struct str host,
-                 const struct notice *n, const char *target)
+                 const struct notice *n, const char *target, int64_t ends_ns)
 {
     struct jsonw j;
 
@@ -212,7 +214,21 @@ void notify_body(struct buf *out, enum notify_format format, struct str host,
         put_webhook(&j, host, n, target);
         return;
     case NOTIFY_ALERTMANAGER_API:
-        put_alerts(&j, NULL, host, n, false);
+        jsonw_array(&j, NULL);
+        put_alerts(&j, host, n, ends_ns);
+        jsonw_end(&j);
         return;
     }
+}
+
+void notify_body_alerts(struct buf *out, const struct notify_told *list, size_t n, int64_t ends_ns)
+{
+    struct jsonw j;
+
+    jsonw_init_buf(&j, out);
+    jsonw_array(&j, NULL);
+    for (size_t i = 0; i < n; i++) {
+        put_alerts(&j, list[i].host, &list[i].notice, ends_ns);
+    }
+    jsonw_end(&j);
 }

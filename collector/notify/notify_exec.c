@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,6 +19,7 @@
 
 /* -- whether it may be run -- */
 
+/* In a directory with the sticky bit nobody else can move what root has there. */
 static enum err exec_check_one(const char *path, bool directory, struct errmsg *why)
 {
     struct stat st;
@@ -28,7 +31,8 @@ static enum err exec_check_one(const char *path, bool directory, struct errmsg *
     if (directory ? !S_ISDIR(st.st_mode) : !S_ISREG(st.st_mode)) {
         return errmsg_set(why, ERR_INVALID, "%s is no program", path);
     }
-    if (st.st_uid != 0 || (st.st_mode & (S_IWGRP | S_IWOTH))) {
+    if (st.st_uid != 0 ||
+        ((st.st_mode & (S_IWGRP | S_IWOTH)) && !(directory && st.st_mode & S_ISVTX))) {
         return errmsg_set(why, ERR_ACCESS,
                           "%s must be owned by root and writable by nobody else: chown root:root, "
                           "chmod go-w",
@@ -39,18 +43,21 @@ static enum err exec_check_one(const char *path, bool directory, struct errmsg *
 
 enum err notify_exec_check(const char *program, struct errmsg *why)
 {
-    char dir[1024];
-    const char *slash = strrchr(program, '/');
-    size_t n = slash ? (size_t)(slash - program) : 0;
+    char path[PATH_MAX];
     enum err e;
 
-    if (program[0] != '/' || n >= sizeof dir) {
+    if (program[0] != '/') {
         return errmsg_set(why, ERR_INVALID, "an absolute path of a program is wanted");
     }
-    memcpy(dir, program, n);
-    dir[n] = '\0';
-    e = exec_check_one(n ? dir : "/", true, why);
-    e = e ? e : exec_check_one(program, false, why);
+    if (!realpath(program, path)) {
+        return errmsg_set(why, errno == EACCES ? ERR_ACCESS : ERR_NOTFOUND, "%s: %s", program,
+                          strerror(errno));
+    }
+    e = exec_check_one(path, false, why);
+    for (char *slash = strrchr(path, '/'); !e && slash; slash = strrchr(path, '/')) {
+        *slash = '\0';
+        e = exec_check_one(path[0] ? path : "/", true, why);
+    }
     if (!e && access(program, X_OK) != 0) {
         e = errmsg_set(why, ERR_ACCESS, "%s cannot be executed by this user", program);
     }
@@ -139,6 +146,7 @@ enum err notify_exec_run(const char *program, const void *p, size_t n, int64_t t
     struct running r = {.input = -1, .p = p, .n = n};
     int64_t end_ns = os_mono_ns() + timeout_ns;
     int status = 0;
+    pid_t ended;
     enum err e = notify_exec_check(program, why);
 
     e = e ? e : exec_spawn(&r, program, why);
@@ -146,7 +154,7 @@ enum err notify_exec_run(const char *program, const void *p, size_t n, int64_t t
         return e;
     }
     exec_feed(&r);
-    while (waitpid(r.pid, &status, WNOHANG) == 0) {
+    while ((ended = waitpid(r.pid, &status, WNOHANG)) == 0) {
         if (stopped(ctx) || os_mono_ns() >= end_ns) {
             e = stopped(ctx) ? ERR_CLOSED
                              : errmsg_set(why, ERR_TIMEOUT, "%s took longer than %lld s", program,
@@ -160,6 +168,9 @@ enum err notify_exec_run(const char *program, const void *p, size_t n, int64_t t
     }
     if (r.input >= 0) {
         close(r.input);
+    }
+    if (ended < 0) { /* SIGCHLD is ignored, as whoever started us had it */
+        return errmsg_set(why, ERR_IO, "how %s ended is not known: %s", program, strerror(errno));
     }
     return e ? e : exec_end(status, program, why);
 }

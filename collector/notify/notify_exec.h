@@ -9,8 +9,9 @@
 
 #include "common/base/err.h"
 
-/* Whether it may be run: an absolute path of a file that root owns and nobody else can write, in a
- * directory of which that is true, too. Errors: ERR_INVALID, ERR_NOTFOUND, ERR_ACCESS */
+/* Whether it may be run: an absolute path of a file that root owns and nobody else can write, and
+ * so are, where links lead, all directories above it. Errors: ERR_INVALID, ERR_NOTFOUND,
+ * ERR_ACCESS */
 NODISCARD enum err notify_exec_check(const char *program, struct errmsg *why);
 
 /* Checks it again, runs it without arguments and with PATH alone in its environment, and waits. It

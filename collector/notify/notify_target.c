@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collector/notify/notify_exec.h"
+#include "collector/notify/notify_told.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
@@ -15,6 +16,8 @@
 
 #define QUOTED         600
 #define RETRY_LEAST_NS (600 * CLK_S) /* also of a notice that is old when it comes */
+#define REFRESH_NS     (60 * CLK_S)  /* of targets that forget */
+#define ALERTS_AT_ONCE 64u
 
 struct notify_target {
     const struct notify_target_conf *conf;
@@ -22,7 +25,8 @@ struct notify_target {
     struct post *post; /* of a webhook */
     struct http_client_reply reply;
     struct buf body;
-    bool failing; /* exec */
+    bool failing;         /* exec */
+    int64_t refreshed_ns; /* monotonic; 0: never */
     atomic_uint_fast64_t sent, refused, given_up, passed_over;
 };
 
@@ -128,7 +132,8 @@ static enum err target_send(struct notify_target *t, struct str host, const stru
         left_ns > RETRY_LEAST_NS || t->conf->retry_ns < RETRY_LEAST_NS ? left_ns : RETRY_LEAST_NS;
     retry.end_ns = now_ns + (left_ns > 1 ? left_ns : 1);
     buf_reset(&t->body);
-    notify_body(&t->body, t->conf->format, host, n, t->conf->name);
+    notify_body(&t->body, t->conf->format, host, n, t->conf->name,
+                clk_add(os_utc_ns(), NOTIFY_ENDS_NS));
     if (t->body.bad) {
         return t->body.bad;
     }
@@ -171,11 +176,102 @@ static enum err target_update(struct notify_target *t, const struct wire_update 
     return e;
 }
 
-static enum err on_reply(void *ctx, const struct wire_poll_reply *reply, struct errmsg *why)
+/* -- what fires now -- */
+
+/* Each as the notice that told of it. */
+static enum err told_send(void *ctx, const struct notify_told *list, size_t n)
 {
     struct notify_target *t = ctx;
     enum err e = ERR_OK;
 
+    for (size_t i = 0; !e && i < n; i++) {
+        if (notice_wanted(t->conf, &list[i].notice)) {
+            e = target_send(t, list[i].host, &list[i].notice);
+        }
+    }
+    return e;
+}
+
+/* Lists of alerts, tried once: they come again. */
+static enum err told_refresh(void *ctx, const struct notify_told *list, size_t n)
+{
+    struct notify_target *t = ctx;
+    struct notify_told wanted[ALERTS_AT_ONCE];
+    enum err e = ERR_OK;
+
+    for (size_t i = 0, k = 0; !e && i < n; i++) {
+        struct consumer_retry once = {.end_ns = os_mono_ns()};
+        struct post_body body = {.path = "", .type = "application/json"};
+        enum post_outcome outcome;
+
+        if (notice_wanted(t->conf, &list[i].notice)) {
+            wanted[k++] = list[i];
+        }
+        if (k == 0 || (k < ALERTS_AT_ONCE && i + 1 < n)) {
+            continue;
+        }
+        buf_reset(&t->body);
+        notify_body_alerts(&t->body, wanted, k, clk_add(os_utc_ns(), NOTIFY_ENDS_NS));
+        body.p = t->body.p;
+        body.n = t->body.n;
+        e = t->body.bad ? t->body.bad
+                        : post_send(t->post, t->consumer, &body, &once, &outcome, &t->reply);
+        k = 0;
+    }
+    return e;
+}
+
+/* After a loss; until the collector answers. */
+static enum err target_recover(struct notify_target *t)
+{
+    struct consumer_retry retry = {0};
+    struct errmsg why = {""};
+    char quoted[QUOTED];
+    bool again = true;
+    enum err e = ERR_BUSY;
+
+    while (e && again) {
+        e = notify_told_ask(t->consumer, told_send, t, &again, &why);
+        if (e == ERR_CLOSED || (e && again && !consumer_again(t->consumer, &retry, 0))) {
+            return ERR_CLOSED;
+        }
+    }
+    log_line(LOG_WARN, "notify", "notices dropped", "target=%s instead=%s", t->conf->name,
+             e ? log_str(quoted, sizeof quoted, why.text[0] ? why.text : err_text(e))
+               : "\"what fires now is sent\"");
+    return ERR_OK;
+}
+
+static enum err target_refresh(struct notify_target *t)
+{
+    struct errmsg why = {""};
+    bool again;
+    enum err e;
+
+    if (t->refreshed_ns && os_mono_ns() - t->refreshed_ns < REFRESH_NS) {
+        return ERR_OK;
+    }
+    t->refreshed_ns = os_mono_ns();
+    e = notify_told_ask(t->consumer, told_refresh, t, &again, &why);
+    if (e && e != ERR_CLOSED) {
+        log_line(LOG_DEBUG, "notify", "not refreshed", "target=%s reason=\"%s\"", t->conf->name,
+                 err_text(e));
+    }
+    return e == ERR_CLOSED ? e : ERR_OK;
+}
+
+static enum err on_reply(void *ctx, const struct wire_poll_reply *reply, struct errmsg *why)
+{
+    struct notify_target *t = ctx;
+    bool forgets = t->post && t->conf->format == NOTIFY_ALERTMANAGER_API;
+    enum err e = ERR_OK;
+
+    if (reply->dropped_now && !forgets) {
+        e = target_recover(t);
+    } else if (forgets) {
+        t->refreshed_ns = reply->dropped_now ? 0 : t->refreshed_ns;
+        e = target_refresh(t);
+    }
     for (size_t i = 0; i < reply->n_updates && !e; i++) {
         e = target_update(t, &reply->updates[i]);
     }

@@ -11,6 +11,7 @@
 #define OPEN_MAX    8192u /* steps that wait for a host */
 #define OPEN_BYTES  ((size_t)8 << 20)
 #define TALLIES_MAX 65536u
+#define SWEEP_NS    (60 * CLK_S)
 
 void rules_cross_free(struct rules_open *o)
 {
@@ -47,6 +48,11 @@ static struct rules_open *open_get(struct rules_judge *j, int64_t step_ns)
     j->open[i] = o;
     j->n_open++;
     return o;
+}
+
+void rules_cross_open(struct rules_judge *j, int64_t step_ns)
+{
+    (void)open_get(j, step_ns);
 }
 
 static const char *keep(struct rules_open *o, const char *text)
@@ -208,6 +214,7 @@ static enum expr_truth hosts_judge(const struct rules_rule *rule, const struct r
     return n_true >= need ? EXPR_TRUE : n_true + n_unknown < need ? EXPR_FALSE : EXPR_UNKNOWN;
 }
 
+/* A group without hosts, as when its class is no host's any more, does not hold. */
 static void sub_judge(struct rules_judge *j, struct rules_open *o, uint32_t at)
 {
     static const struct rules_tally nobody;
@@ -226,6 +233,10 @@ static void sub_judge(struct rules_judge *j, struct rules_open *o, uint32_t at)
     s->coverage = group->n_hosts ? group->coverage / group->n_hosts : 0;
     truth = rule->of >= RULES_CLASS ? sums_judge(rule, group, s, &reason)
                                     : hosts_judge(rule, group, t, s, &reason);
+    if (group->n_hosts == 0) {
+        truth = EXPR_FALSE;
+        s->of_host = s->has_value = false;
+    }
     rules_state_step(j, at, o->step_ns, truth, reason);
 }
 
@@ -256,7 +267,8 @@ static void step_close(struct rules_judge *j, struct rules_open *o)
         const struct rules_rule *rule = rules_types_rule(j, r);
         uint32_t next;
 
-        if (!rules_types_cross(rule) || o->step_ns % rule->every_ns) {
+        if (!rules_types_cross(rule) || o->step_ns % rule->every_ns ||
+            o->step_ns < rules_types_since(j, r)) {
             continue;
         }
         for (uint32_t at = j->cross_heads[r]; at != RULES_NONE; at = next) {
@@ -271,6 +283,18 @@ static void step_close(struct rules_judge *j, struct rules_open *o)
         }
     }
     j->closed_ns = o->step_ns;
+    if (o->step_ns % SWEEP_NS == 0) {
+        rules_match_sweep_cross(j);
+    }
+}
+
+void rules_cross_end(struct rules_judge *j, int64_t step_ns)
+{
+    for (uint32_t r = 0; r < j->n_rules; r++) {
+        for (uint32_t at = j->cross_heads[r]; at != RULES_NONE; at = j->subs[at].next) {
+            rules_state_end(j, at, step_ns);
+        }
+    }
 }
 
 void rules_cross_close(struct rules_judge *j, int64_t step_ns)

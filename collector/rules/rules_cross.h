@@ -19,8 +19,14 @@ struct rules_vote {
 void rules_cross_vote(struct rules_judge *j, const struct rules_host *h, int64_t step_ns,
                       const struct rules_vote *vote);
 
+/* The step is to be judged, whether some host has anything of it or not. */
+void rules_cross_open(struct rules_judge *j, int64_t step_ns);
+
 /* Judges every open step that all hosts have come to, which is step_ns. */
 void rules_cross_close(struct rules_judge *j, int64_t step_ns);
+
+/* There are no hosts any more: all that fires ends. */
+void rules_cross_end(struct rules_judge *j, int64_t step_ns);
 
 void rules_cross_free(struct rules_open *o);
 

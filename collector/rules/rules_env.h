@@ -34,6 +34,7 @@ struct rules_subject {
     bool pending;          /* true, and not yet for long enough */
     int64_t since_ns;      /* of the state; of ok after firing: since when it fired */
     int64_t step_ns;       /* of this verdict */
+    int64_t changed_ns;    /* the step at which the state began; 0: there was no other */
     bool has_value;
     double value, coverage; /* value in the unit of rules_conf_unit */
     struct expr_dim dim;
@@ -70,8 +71,7 @@ struct rules_counts {
     uint64_t hosts, instances, subjects, bytes;
     uint64_t firing, unknown; /* subjects at this moment */
     uint64_t steps;           /* of hosts, judged */
-    uint64_t late_ticks;      /* that came after their step was judged */
-    uint64_t late_steps;      /* steps that might have been judged otherwise */
+    uint64_t late_ticks;      /* and events, that came after their step was judged */
     uint64_t refused;         /* subjects left out for want of room */
     uint64_t changes;
 };

@@ -278,8 +278,9 @@ static void verdict_vote(struct verdict *v, enum expr_truth truth)
 static void verdict_vote_host(struct verdict *v)
 {
     struct rules_vote vote = {.rule = v->r,
-                              .truth =
-                                  v->reason || v->h->too_many[v->r] ? EXPR_UNKNOWN : EXPR_FALSE,
+                              .truth = v->reason || rules_match_too_many(v->h, v->r, v->step_ns)
+                                           ? EXPR_UNKNOWN
+                                           : EXPR_FALSE,
                               .filling = v->reason == RULES_FILLING,
                               .coverage = v->coverage};
 
@@ -344,14 +345,35 @@ static void rule_judge(struct rules_judge *j, struct rules_host *h, uint32_t r, 
     }
 }
 
+/* A rule that is not about the host any more, as its labels are others: its alerts end. */
+static void rule_leave(struct rules_judge *j, struct rules_host *h, uint32_t r, int64_t step_ns)
+{
+    uint32_t next;
+
+    for (uint32_t at = h->heads[r]; at != RULES_NONE; at = next) {
+        next = j->subs[at].next;
+        rules_state_end(j, at, step_ns);
+        j->subs[at].has_value = j->subs[at].of_host = false;
+        if (sub_is_gone(&j->subs[at])) {
+            rules_match_sub_free(j, at);
+        }
+    }
+}
+
 static void host_judge(struct rules_judge *j, struct rules_host *h, int64_t step_ns)
 {
     j->counts.steps++;
+    if (j->any_cross) {
+        rules_cross_open(j, step_ns); /* also where no host is of a rule any more */
+    }
     for (uint32_t r = 0; r < j->n_rules; r++) {
-        int64_t since_ns = j->conf.since ? j->conf.since[r] : j->conf.since_ns;
-
-        if (step_ns >= since_ns && h->applies[r] &&
-            step_ns % rules_types_rule(j, r)->every_ns == 0) {
+        if (step_ns < rules_types_since(j, r)) {
+            continue;
+        }
+        if (!h->applies[r] && h->heads[r] != RULES_NONE) {
+            rule_leave(j, h, r, step_ns);
+        }
+        if (h->applies[r] && step_ns % rules_types_rule(j, r)->every_ns == 0) {
             rule_judge(j, h, r, step_ns);
         }
     }
@@ -396,8 +418,10 @@ static void pending_take(struct rules_judge *j, struct rules_host *h, int64_t st
     h->n_pending = n;
 }
 
-/* Those that came with this rest: what is of a step that has been judged counts for the next. */
-static void pending_arrive(struct rules_judge *j, struct rules_host *h, uint32_t tag, bool late)
+/* Those that came with this rest: what is of a step that has been judged counts for the next, or
+ * for nothing when it is late. */
+static void pending_arrive(struct rules_judge *j, struct rules_host *h, uint32_t tag,
+                           int64_t received_ns)
 {
     size_t n = 0;
 
@@ -406,8 +430,9 @@ static void pending_arrive(struct rules_judge *j, struct rules_host *h, uint32_t
 
         if (p->tag == tag) {
             p->tag = 0;
-            if (p->step_ns <= h->step_ns && late) {
+            if (received_ns && deadline_of(j, p->step_ns) < received_ns) {
                 j->subs[p->sub].refs--;
+                j->counts.late_ticks++;
                 continue;
             }
             p->step_ns = p->step_ns > h->step_ns ? p->step_ns : h->step_ns + RULES_STEP_NS;
@@ -511,18 +536,22 @@ static int64_t tick_ns_at(const struct ticks *t, size_t i)
     return clk_add(t->b->wall_ns[t->at + i], t->shift_ns);
 }
 
-/* Counts a tick of the open step, and what is missing before it in that step. */
-static int64_t tick_count(struct rules_host *h, const struct ticks *t, size_t i)
+/* Counts a tick of the open step, and what is missing before it in that step. Returns the time
+ * before it that it speaks of: behind a gap the usual one. *real_ns: all of it. */
+static int64_t tick_count(struct rules_host *h, const struct ticks *t, size_t i, int64_t *real_ns)
 {
     int64_t now_ns = tick_ns_at(t, i), dt_ns = h->tick_ns ? now_ns - h->tick_ns : 0;
-    int64_t mono_ns = t->b->mono_ns[t->at + i], step_ns = h->step_ns + RULES_STEP_NS, real_ns;
+    int64_t mono_ns = t->b->mono_ns[t->at + i], step_ns = h->step_ns + RULES_STEP_NS, own_ns;
 
+    *real_ns = h->mono_ns && mono_ns > h->mono_ns ? mono_ns - h->mono_ns : dt_ns;
+    own_ns = *real_ns;
     if (h->expected_ns == 0) {
         h->expected_ns = dt_ns;
     } else if (gap_is(h, now_ns)) {
         bool slower = h->gap_ns && dt_ns <= h->gap_ns * GAP_TIMES / 2;
 
         h->open_missing_ns += slower ? 0 : overlap(h->tick_ns, now_ns - h->expected_ns, step_ns);
+        own_ns = !slower && own_ns > h->expected_ns ? h->expected_ns : own_ns;
         h->expected_ns = slower ? dt_ns : h->expected_ns;
         h->gap_ns = dt_ns;
     } else {
@@ -532,26 +561,26 @@ static int64_t tick_count(struct rules_host *h, const struct ticks *t, size_t i)
     }
     h->open_missing_ns +=
         (int64_t)(t->lost * (double)(dt_ns < h->expected_ns ? dt_ns : h->expected_ns));
-    real_ns = h->mono_ns && mono_ns > h->mono_ns ? mono_ns - h->mono_ns : dt_ns;
     h->mono_ns = mono_ns;
     h->tick_ns = now_ns;
     h->open_ticks++;
-    return real_ns;
+    return own_ns;
 }
 
 /* Ticks [i, …) of the step that is open; returns the first that is not. */
 static size_t ticks_slice(struct rules_judge *j, struct rules_host *h, const struct ticks *t,
                           size_t i, enum err *e)
 {
-    int64_t dt_ns[RULES_SLICE_TICKS], step_ns = h->step_ns + RULES_STEP_NS;
+    int64_t dt_ns[RULES_SLICE_TICKS], real_ns[RULES_SLICE_TICKS];
+    int64_t step_ns = h->step_ns + RULES_STEP_NS;
     size_t n = 0;
 
     while (i + n < t->n && n < RULES_SLICE_TICKS && tick_ns_at(t, i + n) <= step_ns) {
-        dt_ns[n] = tick_count(h, t, i + n);
+        dt_ns[n] = tick_count(h, t, i + n, &real_ns[n]);
         n++;
     }
     if (t->rows && !*e) {
-        *e = rules_slice_take(j, h, &t->runs, t->at + i, n, dt_ns, step_ns);
+        *e = rules_slice_take(j, h, &t->runs, t->at + i, n, dt_ns, real_ns, step_ns);
     }
     return i + n;
 }
@@ -665,7 +694,6 @@ enum err rules_judge_rows(struct rules_judge *j, const struct rules_input *in, u
                       .lost = rest->lost,
                       .rows = in->rows != NULL};
     struct rules_host *h;
-    int64_t before_ns;
     enum err e = ERR_OK;
 
     if (b->head.flags & BATCH_REPLAY) {
@@ -679,11 +707,10 @@ enum err rules_judge_rows(struct rules_judge *j, const struct rules_input *in, u
     if (!h->step_ns && t.n) {
         host_begin(j, h, tick_ns_at(&t, 0), in->received_ns);
     }
-    before_ns = h->step_ns;
     if (in->received_ns) {
         host_until(j, h, in->received_ns);
     }
-    pending_arrive(j, h, tag, h->step_ns > before_ns);
+    pending_arrive(j, h, tag, in->received_ns);
     if (h->has_boot && memcmp(h->boot.b, b->head.boot.b, sizeof h->boot.b) != 0) {
         h->mono_ns = 0;
     }
@@ -749,11 +776,12 @@ enum err rules_judge_begin(struct rules_judge *j, const char *name, const struct
     return h ? ERR_OK : ERR_NOMEM;
 }
 
-void rules_judge_forget(struct rules_judge *j, const struct uuid *id)
+void rules_judge_forget(struct rules_judge *j, const struct uuid *id, int64_t now_ns)
 {
     struct rules_host *h = rules_match_host_find(j, id);
+    int64_t step_ns = h && h->step_ns ? h->step_ns : floor_step(now_ns);
 
-    if (!h || !h->step_ns) {
+    if (!h) {
         return;
     }
     for (size_t i = 0; i < h->n_pending; i++) {
@@ -762,10 +790,13 @@ void rules_judge_forget(struct rules_judge *j, const struct uuid *id)
     h->n_pending = 0;
     for (uint32_t r = 0; r < j->n_rules; r++) {
         for (uint32_t at = h->heads[r]; at != RULES_NONE; at = j->subs[at].next) {
-            rules_state_end(j, at, h->step_ns);
+            rules_state_end(j, at, step_ns);
         }
     }
     h->step_ns = h->tick_ns = h->mono_ns = h->expected_ns = 0;
+    if (rules_judge_step(j) == INT64_MAX) {
+        rules_cross_end(j, step_ns); /* nothing judges them any more */
+    }
 }
 
 enum err rules_judge_restore(struct rules_judge *j, const struct rules_subject *s, struct str name)
@@ -794,6 +825,7 @@ enum err rules_judge_restore(struct rules_judge *j, const struct rules_subject *
     sub->under = s->state == NOTICE_UNKNOWN ? s->before : s->state;
     sub->before = s->before;
     sub->since_ns = s->since_ns;
+    sub->changed_ns = s->changed_ns;
     sub->true_ns = sub->under == NOTICE_FIRING ? s->since_ns : 0;
     sub->unknown_ns = s->state == NOTICE_UNKNOWN ? s->since_ns : 0;
     return ERR_OK;

@@ -9,9 +9,11 @@
  *
  * Unknown: an input is absent, less than the rule's `coverage` of its longest span was delivered,
  * the window is not full yet, or there are too many subjects. It neither begins nor ends an alert.
+ * What a counter grew by while nothing came is of the time that is missing: the first tick behind a
+ * gap has its share of it.
  *
  * Bounds:  RULES_SUBJECTS_MAX subjects, `memory_max` bytes; beyond them subjects are left out and
- *          counted, and their rules are unknown on that host.
+ *          counted, and rules over several hosts are unknown on that host.
  * Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_RULES_RULES_JUDGE_H
 #define PROCFLEET_COLLECTOR_RULES_RULES_JUDGE_H
@@ -63,8 +65,9 @@ void rules_judge_time(struct rules_judge *j, int64_t now_ns);
 NODISCARD enum err rules_judge_begin(struct rules_judge *j, const char *name, const struct uuid *id,
                                      int64_t step_ns, int64_t first_ns);
 
-/* The host is not coming back: its alerts end, and it is not judged until it sends again. */
-void rules_judge_forget(struct rules_judge *j, const struct uuid *id);
+/* The host is not coming back: its alerts end, and it is not judged until it sends again. now_ns:
+ * for alerts of a host that was not judged since the engine was made. */
+void rules_judge_forget(struct rules_judge *j, const struct uuid *id, int64_t now_ns);
 
 /* A subject that is in this state since then, from an earlier run: before anything is fed. The key
  * is copied. Errors: ERR_NOMEM, ERR_FULL, ERR_NOTFOUND (no such rule) */

@@ -66,12 +66,14 @@ struct rules_live {
     struct rules_judge *judge;
     char *text;
     size_t text_n;
-    bool filling;
+    bool looked, filling; /* looked: at the file */
 
     /* the thread's own */
     struct rules_replay *replay; /* the streams it knows */
     bool replaying;
     int64_t *since; /* of each rule */
+    int64_t at_ns;  /* what it was at that moment is known; judged again from there */
+    bool filled;    /* up to now */
     uint64_t file_hash;
     size_t n_held, cap_held;
     struct item **held;
@@ -83,8 +85,11 @@ struct rules_live {
     struct arena texts;                           /* of changes */
     size_t n_changes, cap_changes;
     struct rules_change *changes;
-    size_t n_unsent, cap_unsent;
-    struct unsent *unsent;
+    size_t n_unsent;
+    struct unsent unsent[RULES_LIVE_UNSENT];
+    uint64_t handed;  /* notices up to this are on their way, or there */
+    bool more, stuck; /* more: there may be such behind it; stuck: the feed takes none now */
+    bool check;       /* the journal may have them */
     bool db_failed;
 };
 
@@ -108,7 +113,7 @@ void rules_live_stored(struct rules_live *l, const struct store_stored *s)
     }
     i = mem_alloc(sizeof *i);
     os_mutex_lock(l->lock);
-    if (!i || l->queued_bytes + room > RULES_LIVE_QUEUE) {
+    if (!i || l->queued_bytes + room > l->conf.queue_max) {
         l->overflow = true;
         l->stats.left_out++;
     } else {
@@ -122,7 +127,7 @@ void rules_live_stored(struct rules_live *l, const struct store_stored *s)
         l->queue_end = &i->next;
         l->queued_bytes += room;
         i = NULL;
-        if (l->queued_bytes > RULES_LIVE_QUEUE / 4) {
+        if (l->queued_bytes > l->conf.queue_max / 4) {
             os_cond_wake(l->wake); /* else it comes round by itself */
         }
     }
@@ -136,9 +141,9 @@ int64_t rules_live_deadline(const struct rules_up *ups, size_t n, int64_t step_n
 {
     int64_t due_ns = clk_add(step_ns, late_ns);
 
-    for (size_t i = 1; i < n; i++) { /* down between the one before and this */
+    for (size_t i = 1; i < n; i++) { /* down between the one before and this, and perhaps again */
         if (due_ns >= ups[i - 1].until_ns && due_ns < clk_add(ups[i].since_ns, GRACE_NS)) {
-            return clk_add(ups[i].since_ns, GRACE_NS);
+            due_ns = clk_add(ups[i].since_ns, GRACE_NS);
         }
     }
     return due_ns;
@@ -203,28 +208,36 @@ static void live_change(void *ctx, const struct rules_subject *s)
 
 /* -- notices -- */
 
-static void notice_send(struct rules_live *l, const struct notice *notice, const char *host,
-                        const struct uuid *id, bool check)
+/* False: not now. */
+static bool notice_send(void *ctx, const struct rules_found *f)
 {
-    struct feed_notice to = {
-        .name = host, .host = *id, .n = notice->n, .step_ns = notice->step_ns, .check = check};
-    struct unsent sent = {.n = notice->n};
+    struct rules_live *l = ctx;
+    struct feed_notice to = {.name = f->host,
+                             .host = f->id,
+                             .n = f->notice->n,
+                             .step_ns = f->notice->step_ns,
+                             .check = l->check};
+    struct unsent sent = {.n = f->notice->n};
     struct buf update;
     enum err e;
 
-    if (!l->conf.feed) {
-        return;
+    l->stuck = l->n_unsent == RULES_LIVE_UNSENT;
+    if (l->stuck) {
+        return false;
     }
     buf_init(&update, UPDATE_MAX);
-    e = rules_notice_encode(&update, notice, host, id);
+    e = rules_notice_encode(&update, f->notice, f->host, &f->id);
     to.update = update.p;
     to.bytes = update.n;
     e = e ? e : feed_notify(l->conf.feed, &to, &sent.ticket);
-    e = e ? e : VEC_ROOM(&l->unsent, &l->cap_unsent, l->n_unsent + 1, RULES_DB_NOTICES);
-    if (!e) {
-        l->unsent[l->n_unsent++] = sent;
-    }
     buf_fini(&update);
+    l->stuck = e != ERR_OK;
+    if (e) {
+        return false;
+    }
+    l->unsent[l->n_unsent++] = sent;
+    l->handed = sent.n;
+    return true;
 }
 
 /* Up to which number all are in the journal. */
@@ -244,6 +257,21 @@ static uint64_t notices_sent(struct rules_live *l)
     return mine->sent;
 }
 
+/* Gives the feed what is written and not on its way yet, as much as may be at once. */
+static void notices_pump(struct rules_live *l)
+{
+    const struct rules_ask ask = {.after = l->handed, .since_ns = INT64_MIN, .until_ns = INT64_MAX};
+
+    if (!l->conf.feed || !l->more) {
+        return;
+    }
+    (void)notices_sent(l);
+    l->stuck = false;
+    if (rules_db_notices(l->conf.db, &ask, notice_send, l) == ERR_OK && !l->stuck) {
+        l->more = l->check = false;
+    }
+}
+
 static void changes_notify(struct rules_live *l)
 {
     for (size_t i = 0; i < l->n_changes; i++) {
@@ -258,8 +286,9 @@ static void changes_notify(struct rules_live *l)
         log_line(LOG_INFO, "rules", notice_state_name(c->notice.state),
                  "rule=%.*s host=%s subject=%s n=%" PRIu64, (int)c->notice.rule.n, c->notice.rule.p,
                  c->host, log_str(quoted, sizeof quoted, subject), c->notice.n);
-        notice_send(l, &c->notice, c->host, &c->id, false);
+        l->more = true;
     }
+    notices_pump(l);
 }
 
 static void runs_refresh(struct rules_live *l, bool now)
@@ -279,6 +308,16 @@ static void runs_refresh(struct rules_live *l, bool now)
     }
 }
 
+/* That it is judged until now, which decides about what comes late: after a kill a step of which
+ * something is written is judged once more as it was. */
+static void up_write(struct rules_live *l)
+{
+    struct rules_up *mine = &l->ups[l->n_ups - 1];
+
+    mine->until_ns = os_utc_ns();
+    err_ignore(rules_db_up_write(l->conf.db, mine));
+}
+
 static void changes_write(struct rules_live *l)
 {
     size_t held = 0, sent = 0;
@@ -288,6 +327,7 @@ static void changes_write(struct rules_live *l)
         return;
     }
     runs_refresh(l, true);
+    up_write(l);
     for (size_t i = 0; i < l->n_changes; i++) {
         struct notice *n = &l->changes[i].notice;
         const char *by = rules_db_runs_silence(&l->runs, &l->changes[i].id, n->rule, n->step_ns);
@@ -400,7 +440,7 @@ static struct item *queue_take(struct rules_live *l, bool *overflow)
     struct item *list;
 
     os_mutex_lock(l->lock);
-    while (!atomic_load(&l->stopping) && l->queued_bytes < RULES_LIVE_QUEUE / 4 && !l->overflow &&
+    while (!atomic_load(&l->stopping) && l->queued_bytes < l->conf.queue_max / 4 && !l->overflow &&
            os_cond_wait_until(l->wake, until_ns) != ERR_TIMEOUT) {
     }
     list = l->queue;
@@ -487,13 +527,15 @@ static enum err alert_restore(void *ctx, const struct rules_alert *a)
                                     .class_text = a->class_text,
                                     .state = a->state,
                                     .before = a->before,
-                                    .since_ns = a->since_ns};
+                                    .since_ns = a->since_ns,
+                                    .changed_ns = a->step_ns};
     enum err e = ERR_NOTFOUND;
 
     for (size_t i = 0; i < rules_conf_n(l->rules); i++) {
         const struct rules_rule *rule = rules_conf_rule(l->rules, i);
 
-        if (str_eq(rule->name, a->rule) && rule->hash == a->hash) {
+        /* One that became another since then began anew, and its alerts ended. */
+        if (str_eq(rule->name, a->rule) && rule->hash == a->hash && l->since[i] == l->at_ns) {
             e = rules_judge_restore(l->judge, &s, a->rule);
         }
     }
@@ -512,12 +554,9 @@ static void alerts_end(struct rules_live *l, const struct rules_conf *rules, int
     e = rules_db_ended(l->conf.db, rules, now_ns, &list, &n, &texts);
     if (!e && n) {
         e = rules_db_write(l->conf.db, list, n);
+        l->more = true;
     }
-    for (size_t i = 0; !e && i < n; i++) {
-        if (list[i].notice.n) {
-            notice_send(l, &list[i].notice, list[i].host, &list[i].id, false);
-        }
-    }
+    notices_pump(l);
     mem_free(list);
     arena_fini(&texts);
 }
@@ -567,6 +606,8 @@ static enum err engine_make(struct rules_live *l, struct rules_conf *rules)
     struct rules_judge *judge = NULL;
     enum err e;
 
+    l->at_ns = at_ns;
+    l->filled = false;
     alerts_end(l, rules, now_ns);
     engine_close(l);
     l->since = mem_array(rules_conf_n(rules) + 1, sizeof *l->since);
@@ -585,6 +626,7 @@ static enum err engine_make(struct rules_live *l, struct rules_conf *rules)
     e = e ? e : rules_db_alerts(l->conf.db, at_ns, alert_restore, l);
     runs_refresh(l, true);
     e = e ? e : fill(l, at_ns - rules_conf_span(rules) - RULES_STEP_NS);
+    l->filled = e != ERR_CLOSED;
     os_mutex_lock(l->judge_lock);
     l->filling = false;
     os_mutex_unlock(l->judge_lock);
@@ -695,27 +737,18 @@ static void mark_write(struct rules_live *l)
     int64_t judged_ns = l->judge ? rules_judge_step(l->judge) : INT64_MAX;
 
     l->mark_ns = os_mono_ns();
-    mine->until_ns = os_utc_ns();
-    if (judged_ns != INT64_MAX) {
+    /* What waits to be written, and what is not filled, is judged again after a kill. */
+    if (judged_ns != INT64_MAX && l->n_changes == 0 && l->filled) {
         mine->judged_ns = judged_ns;
     }
     if (l->conf.feed) {
         (void)notices_sent(l);
     }
-    if (l->n_changes == 0) { /* else what they are of is judged again after a kill */
-        err_ignore(rules_db_up_write(l->conf.db, mine));
-    }
-}
-
-static bool unsent_check(void *ctx, const struct rules_found *f)
-{
-    notice_send(ctx, f->notice, f->host, &f->id, true);
-    return true;
+    up_write(l);
 }
 
 static void live_begin(struct rules_live *l)
 {
-    struct rules_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
     struct rules_up *mine;
     enum err e = rules_db_up(l->conf.db, l->ups, &l->n_ups);
 
@@ -733,10 +766,9 @@ static void live_begin(struct rules_live *l)
         mine->sent = mine[-1].sent;
         mine->judged_ns = mine[-1].judged_ns;
     }
-    ask.after = mine->sent;
-    if (l->conf.feed) {
-        err_ignore(rules_db_notices(l->conf.db, &ask, unsent_check, l));
-    }
+    l->handed = mine->sent;
+    l->more = l->check = true;
+    notices_pump(l);
     err_ignore(rules_db_up_write(l->conf.db, mine));
 }
 
@@ -753,7 +785,7 @@ static void forgotten_look(struct rules_live *l)
 
         if (host_is_forgotten(l, id)) {
             os_mutex_lock(l->judge_lock);
-            rules_judge_forget(l->judge, id);
+            rules_judge_forget(l->judge, id, os_utc_ns());
             os_mutex_unlock(l->judge_lock);
         }
     }
@@ -783,7 +815,7 @@ static void live_round(struct rules_live *l)
 {
     bool overflow;
     struct item *list = queue_take(l, &overflow), *next;
-    int64_t now_ns;
+    int64_t now_ns, taken_ns = os_utc_ns();
 
     heartbeat_work(&l->round, os_mono_ns());
     if (l->wants_runs) {
@@ -798,6 +830,7 @@ static void live_round(struct rules_live *l)
         }
         heartbeat_work(&l->round, os_mono_ns());
     }
+    notices_pump(l);
     if (!l->judge || atomic_load(&l->stopping)) {
         return;
     }
@@ -806,7 +839,7 @@ static void live_round(struct rules_live *l)
         err_ignore(fill(l, rules_judge_step(l->judge) - 2 * RULES_REPLAY_CHUNK_NS));
     }
     os_mutex_lock(l->judge_lock);
-    rules_judge_time(l->judge, os_utc_ns() - SLACK_NS);
+    rules_judge_time(l->judge, taken_ns - SLACK_NS); /* what came since waits in the queue */
     os_mutex_unlock(l->judge_lock);
     changes_write(l);
     now_ns = os_mono_ns();
@@ -823,6 +856,9 @@ static void live_run(void *arg)
     err_ignore(os_thread_background());
     live_begin(l);
     file_look(l, true);
+    os_mutex_lock(l->judge_lock);
+    l->looked = true;
+    os_mutex_unlock(l->judge_lock);
     while (!atomic_load(&l->stopping)) {
         live_round(l);
         if (os_mono_ns() - l->file_ns > FILE_NS) {
@@ -848,6 +884,7 @@ enum err rules_live_start(struct rules_live **out, const struct rules_live_conf 
         return ERR_NOMEM;
     }
     l->conf = *conf;
+    l->conf.queue_max = conf->queue_max ? conf->queue_max : RULES_LIVE_QUEUE;
     l->queue_end = &l->queue;
     arena_init(&l->texts, TEXTS_MAX);
     e = os_mutex_create(&l->lock);
@@ -892,7 +929,6 @@ void rules_live_stop(struct rules_live *l)
     arena_fini(&l->texts);
     mem_free(l->held);
     mem_free(l->changes);
-    mem_free(l->unsent);
     mem_free(l->text);
     os_cond_destroy(l->wake);
     os_mutex_destroy(l->lock);
@@ -904,12 +940,13 @@ void rules_live_stop(struct rules_live *l)
 
 bool rules_live_with(struct rules_live *l,
                      void (*f)(void *ctx, struct rules_judge *j, const struct rules_conf *c),
-                     void *ctx, struct errmsg *why)
+                     void *ctx, bool *whole, struct errmsg *why)
 {
     bool there;
 
     os_mutex_lock(l->judge_lock);
     there = l->judge && rules_conf_n(l->rules) > 0;
+    *whole = (l->looked || !l->conf.file[0]) && !l->filling;
     if (there) {
         f(ctx, l->judge, l->rules);
         (void)errmsg_set(why, ERR_OK, "%s",
@@ -917,8 +954,9 @@ bool rules_live_with(struct rules_live *l,
                                     : "");
     } else {
         (void)errmsg_set(why, ERR_OK, "%s",
-                         l->conf.file[0] ? "there are no rules in the collector's file"
-                                         : "the collector has no rules: rules.file names a file");
+                         !l->conf.file[0] ? "the collector has no rules: rules.file names a file"
+                         : l->looked      ? "there are no rules in the collector's file"
+                                          : "the rules are being read");
     }
     os_mutex_unlock(l->judge_lock);
     return there;

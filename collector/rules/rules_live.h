@@ -10,7 +10,8 @@
  * rules stay as they were, also over a start.
  *
  * Bounds:  RULES_LIVE_QUEUE bytes of batches wait; beyond that they are left out of the queue,
- *          counted, and read from the store later: receiving never waits.
+ *          counted, and read from the store later: receiving never waits. RULES_LIVE_UNSENT notices
+ *          are on their way into the journal; more wait in lab.db.
  * Threads: rules_live_stored from the store's writer; all else from any. */
 #ifndef PROCFLEET_COLLECTOR_RULES_RULES_LIVE_H
 #define PROCFLEET_COLLECTOR_RULES_RULES_LIVE_H
@@ -20,7 +21,8 @@
 #include "collector/store/store.h"
 #include "collector/subscribe/feed.h"
 
-#define RULES_LIVE_QUEUE ((size_t)64 << 20)
+#define RULES_LIVE_QUEUE  ((size_t)64 << 20)
+#define RULES_LIVE_UNSENT 1024u
 
 struct rules_live;
 
@@ -35,6 +37,7 @@ struct rules_live_conf {
                              struct arena *a);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;
+    size_t queue_max; /* bytes; 0: RULES_LIVE_QUEUE */
 };
 
 /* Errors: ERR_NOMEM, those of threads. A faulty file is none: it is logged. */
@@ -45,10 +48,11 @@ void rules_live_stop(struct rules_live *l); /* before feed and store stop; NULL 
 void rules_live_stored(struct rules_live *l, const struct store_stored *s);
 
 /* Calls f with the engine and its rules while both stay; waits for the thread's moment. False:
- * there are no rules, or they are being filled: *why says. */
+ * there are no rules: *why says. *whole: they have been judged up to now; else they are being read,
+ * or filled from the store. */
 bool rules_live_with(struct rules_live *l,
                      void (*f)(void *ctx, struct rules_judge *j, const struct rules_conf *c),
-                     void *ctx, struct errmsg *why);
+                     void *ctx, bool *whole, struct errmsg *why);
 
 /* The text of the rules in use, to be released by mem_free; NULL: there are none. */
 char *rules_live_text(struct rules_live *l, size_t *n);
@@ -71,7 +75,7 @@ int64_t rules_live_stuck_ns(const struct rules_live *l, int64_t now_ns);
       "1: the file of rules cannot be used; the rules are those of before.")                    \
     X(COUNTER, steps, "procfleet_rules_steps_total", "Steps of hosts that were judged.")        \
     X(COUNTER, late_ticks, "procfleet_rules_late_ticks_total",                                  \
-      "Ticks that came after their step had been judged, and were left out.")                   \
+      "Ticks and events that came after their step had been judged, and were left out.")        \
     X(COUNTER, refused, "procfleet_rules_refused_total", "Subjects left out for want of room.") \
     X(COUNTER, notices, "procfleet_rules_notices_total", "Notices that were written.")          \
     X(COUNTER, held, "procfleet_rules_held_total", "Notices that at_most held back.")           \

@@ -17,6 +17,9 @@
 #define REFS_MAX      RULES_MAX
 #define HOSTS_MAX     (1u << 20)
 #define TREE_PASSES   8u
+#define ANCESTORS_MAX 32u /* that are asked for at once */
+#define REFUSED_NS \
+    (600 * CLK_S) /* longer than until everything is told again: a window of the agent */
 
 /* -- subjects -- */
 
@@ -108,7 +111,7 @@ uint32_t rules_match_sub(struct rules_judge *j, uint32_t rule, uint32_t host, st
     if (at == RULES_NONE) {
         j->counts.refused++;
         if (h) {
-            h->too_many[rule] = 1;
+            h->refused_ns[rule] = h->step_ns + RULES_STEP_NS;
         }
         return RULES_NONE;
     }
@@ -179,7 +182,7 @@ void rules_match_host_free(struct rules_judge *j, struct rules_host *h)
     mem_free(h->times);
     mem_free(h->heads);
     mem_free(h->applies);
-    mem_free(h->too_many);
+    mem_free(h->refused_ns);
     mem_free(h->pending);
     map_fini(&h->by_id);
     map_fini(&h->by_key);
@@ -202,12 +205,11 @@ static struct rules_host *host_make(struct rules_judge *j, const char *name, con
     h->times = mem_array(j->n_spans + 1, sizeof *h->times);
     h->heads = mem_array(j->n_rules + 1, sizeof *h->heads);
     h->applies = mem_array(j->n_rules + 1, 1);
-    h->too_many = mem_array(j->n_rules + 1, 1);
-    if (!h->times || !h->heads || !h->applies || !h->too_many) {
+    h->refused_ns = mem_array(j->n_rules + 1, sizeof *h->refused_ns);
+    if (!h->times || !h->heads || !h->applies || !h->refused_ns) {
         rules_match_host_free(j, h);
         return NULL;
     }
-    memset(h->too_many, 0, j->n_rules + 1);
     memset(h->applies, 0, j->n_rules + 1);
     for (size_t i = 0; i < j->n_spans; i++) {
         h->times[i] = (struct rules_time){.span_ns = j->spans[i].span_ns,
@@ -245,6 +247,11 @@ struct rules_host *rules_match_host(struct rules_judge *j, const char *name, con
     (void)map_put(&j->by_host, k, j->n_hosts);
     rules_match_facts(j, (uint32_t)(j->n_hosts - 1), 0);
     return h;
+}
+
+bool rules_match_too_many(const struct rules_host *h, uint32_t rule, int64_t step_ns)
+{
+    return h->refused_ns[rule] && step_ns - h->refused_ns[rule] < REFUSED_NS;
 }
 
 /* -- where -- */
@@ -378,12 +385,15 @@ static uint32_t inst_subject(struct rules_judge *j, uint32_t host, uint32_t r,
                                                : rules_match_sub(j, r, host, key, start, NULL);
 }
 
-static void inst_match(struct rules_judge *j, uint32_t host, uint32_t place,
+/* Whether it belongs to others now. */
+static bool inst_match(struct rules_judge *j, uint32_t host, uint32_t place,
                        const struct uuid *boot, const struct proc_info *info)
 {
     struct rules_host *h = j->hosts[host];
     uint32_t list[REFS_MAX], n = 0, *refs;
+    uint64_t refused = j->counts.refused;
     struct rules_inst *x;
+    bool same;
 
     for (uint32_t r = 0; r < j->n_rules; r++) {
         uint32_t sub;
@@ -399,6 +409,7 @@ static void inst_match(struct rules_judge *j, uint32_t host, uint32_t place,
         }
     }
     x = &h->insts[place];
+    same = n == x->n_refs && (n == 0 || memcmp(x->refs, list, n * sizeof *list) == 0);
     inst_forget_refs(j, x);
     refs = n ? mem_array(n, sizeof *refs) : NULL;
     if (refs) {
@@ -409,6 +420,10 @@ static void inst_match(struct rules_judge *j, uint32_t host, uint32_t place,
     }
     x->refs = refs;
     x->n_refs = refs ? n : 0;
+    if (j->counts.refused != refused || (n && !refs)) {
+        x->info_hash = 0; /* once more when it is told again */
+    }
+    return !same;
 }
 
 static uint64_t info_hash(const struct proc_info *info)
@@ -472,8 +487,42 @@ static bool inst_learn(struct rules_judge *j, uint32_t host, uint32_t place,
         return false;
     }
     x->info_hash = hash;
-    inst_match(j, host, place, boot, info);
+    (void)inst_match(j, host, place, boot, info);
     return true;
+}
+
+/* Ancestors of an instance that nothing was told of yet, the topmost first: which tree it belongs
+ * to hangs on them. */
+static enum err inst_ancestors(struct rules_judge *j, uint32_t host, const struct uuid *boot,
+                               const struct proc_info *info)
+{
+    const struct rules_env *env = &j->conf.env;
+    struct rules_host *h = j->hosts[host];
+    struct proc_info list[ANCESTORS_MAX];
+    size_t n = 0;
+    enum err e = ERR_OK;
+
+    while (n < ANCESTORS_MAX && info->have & INFO_PARENT) {
+        struct proc_id id = {info->parent_pid, info->parent_start}, known = id_of(id, boot);
+        uint64_t key;
+
+        if (inst_find(h, known.pid, known.start, &key) ||
+            !env->info(env->ctx, &h->id, boot, id, &list[n])) {
+            break;
+        }
+        info = &list[n++];
+    }
+    while (!e && n > 0) {
+        uint32_t place;
+        bool fresh;
+
+        n--;
+        e = inst_add(j, host, id_of(list[n].id, boot), h->step_ns, &place, &fresh);
+        if (!e && fresh) {
+            (void)inst_learn(j, host, place, boot, &list[n]);
+        }
+    }
+    return e;
 }
 
 enum err rules_match_inst(struct rules_judge *j, uint32_t host, const struct uuid *boot,
@@ -486,6 +535,7 @@ enum err rules_match_inst(struct rules_judge *j, uint32_t host, const struct uui
     enum err e = inst_add(j, host, id_of(id, boot), h->step_ns, place, &fresh);
 
     if (!e && fresh && env->info && env->info(env->ctx, &h->id, boot, id, &info)) {
+        e = j->any_tree ? inst_ancestors(j, host, boot, &info) : ERR_OK;
         (void)inst_learn(j, host, *place, boot, &info);
     }
     return e;
@@ -502,16 +552,14 @@ enum err rules_match_infos(struct rules_judge *j, uint32_t host, const struct ba
         again = false;
         for (size_t i = 0; !e && i < b->n_infos; i++) {
             const struct proc_info *info = &b->infos[i];
-            uint32_t place, before;
+            uint32_t place;
             bool fresh;
 
             e = inst_add(j, host, id_of(info->id, boot), seen_ns, &place, &fresh);
             if (!e && pass == 0) {
                 again = inst_learn(j, host, place, boot, info) || again;
             } else if (!e) { /* its parent may be of a tree now */
-                before = j->hosts[host]->insts[place].n_refs;
-                inst_match(j, host, place, boot, info);
-                again = again || j->hosts[host]->insts[place].n_refs != before;
+                again = inst_match(j, host, place, boot, info) || again;
             }
         }
     }
@@ -519,29 +567,34 @@ enum err rules_match_infos(struct rules_judge *j, uint32_t host, const struct ba
 }
 
 /* Subjects that are gone leave their keys behind. */
-static void keys_sweep(struct rules_judge *j, struct rules_host *h)
+static void keys_sweep(struct rules_judge *j, struct map *keys, const uint32_t *heads)
 {
     size_t n = 0;
 
     for (uint32_t r = 0; r < j->n_rules; r++) {
-        for (uint32_t at = h->heads[r]; at != RULES_NONE; at = j->subs[at].next) {
+        for (uint32_t at = heads[r]; at != RULES_NONE; at = j->subs[at].next) {
             n++;
         }
     }
-    if (h->by_key.n <= 2 * n + KEYS_ROOM) {
+    if (keys->n <= 2 * n + KEYS_ROOM) {
         return;
     }
-    map_clear(&h->by_key);
+    map_clear(keys);
     for (uint32_t r = 0; r < j->n_rules; r++) {
-        for (uint32_t at = h->heads[r]; at != RULES_NONE; at = j->subs[at].next) {
+        for (uint32_t at = heads[r]; at != RULES_NONE; at = j->subs[at].next) {
             uint64_t k = j->subs[at].hash;
 
-            while (map_get(&h->by_key, k)) {
+            while (map_get(keys, k)) {
                 k++;
             }
-            (void)map_put(&h->by_key, k, at + 1);
+            (void)map_put(keys, k, at + 1);
         }
     }
+}
+
+void rules_match_sweep_cross(struct rules_judge *j)
+{
+    keys_sweep(j, &j->cross, j->cross_heads);
 }
 
 void rules_match_sweep(struct rules_judge *j, struct rules_host *h)
@@ -567,7 +620,7 @@ void rules_match_sweep(struct rules_judge *j, struct rules_host *h)
         (void)map_put(&h->by_id, key, n);
     }
     h->n_insts = n;
-    keys_sweep(j, h);
+    keys_sweep(j, &h->by_key, h->heads);
 }
 
 /* -- what the host is known by -- */

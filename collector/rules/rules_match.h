@@ -25,6 +25,12 @@ NODISCARD enum err rules_match_inst(struct rules_judge *j, uint32_t host, const 
 /* Drops instances that no tick has had for a while. */
 void rules_match_sweep(struct rules_judge *j, struct rules_host *h);
 
+/* Subjects of several hosts that are gone leave their keys behind. */
+void rules_match_sweep_cross(struct rules_judge *j);
+
+/* Subjects of the rule are left out on this host, or were so lately. */
+bool rules_match_too_many(const struct rules_host *h, uint32_t rule, int64_t step_ns);
+
 /* What the event counts for, into the host's pending. Errors: ERR_NOMEM, ERR_FULL */
 NODISCARD enum err rules_match_event(struct rules_judge *j, uint32_t host, const struct uuid *boot,
                                      const struct life_event *ev, int64_t step_ns, uint32_t tag);

@@ -43,6 +43,23 @@ void rules_notice_id(uint8_t id[RULES_ID_BYTES], const struct rules_subject *s)
     }
 }
 
+static void id_format(char text[NOTICE_ID_TEXT], const uint8_t id[RULES_ID_BYTES])
+{
+    for (size_t i = 0; i < RULES_ID_BYTES; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
+    }
+}
+
+void rules_notice_id_text(char text[NOTICE_ID_TEXT], const struct rules_subject *s)
+{
+    struct rules_subject told = *s;
+    uint8_t id[RULES_ID_BYTES];
+
+    told.step_ns = s->changed_ns;
+    rules_notice_id(id, &told);
+    id_format(text, id);
+}
+
 static int64_t whole(double v)
 {
     return v >= 9e18 ? INT64_MAX : v <= -9e18 ? INT64_MIN : (int64_t)llround(v);
@@ -154,9 +171,7 @@ enum err rules_notice_make(struct notice *out, const struct rules_subject *s, st
                            .reason = str_make(rules_notice_reason(s->reason)),
                            .use = s->rule->use};
     rules_notice_id(id, s);
-    for (size_t i = 0; i < sizeof id; i++) {
-        (void)snprintf(out->id + 2 * i, 3, "%02x", id[i]);
-    }
+    id_format(out->id, id);
     buf_init(&say, 4 * RULES_SAY_MAX);
     if (s->state == NOTICE_FIRING && s->rule->say.n) {
         put_say(&say, s->rule->say, s);

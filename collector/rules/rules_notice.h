@@ -7,6 +7,8 @@
 /* 16 bytes: a hash of rule, subject, step and state. */
 #define RULES_ID_BYTES 16u
 void rules_notice_id(uint8_t id[RULES_ID_BYTES], const struct rules_subject *s);
+/* In hex, of the step at which the state began: the id of the notice that told of it. */
+void rules_notice_id_text(char text[NOTICE_ID_TEXT], const struct rules_subject *s);
 
 /* The notice, texts in the arena or the subject's. n and silenced are the caller's. Errors:
  * ERR_FULL */

@@ -41,7 +41,7 @@ struct call {
     const struct event_type **types;
     struct str notes[4];
     size_t bytes;
-    bool full, more;
+    bool more, partial;
     uint64_t next;
 };
 
@@ -100,6 +100,7 @@ static struct wire_answer call_answer(const struct call *c)
                                 .hosts = c->hosts,
                                 .n_events = c->n_events,
                                 .events = c->events,
+                                .partial = c->partial,
                                 .n_notes = c->n_notes,
                                 .notes = c->notes};
 }
@@ -250,7 +251,8 @@ static bool status_wants(const struct status *x, const struct rules_subject *s)
 
     return status_rank(s) == x->pass && is_asked(x->c, s->host, s->id) &&
            (q->name.n == 0 || glob_match(q->name, s->rule->name)) &&
-           (!(q->rules_ask & WIRE_RULES_FIRING) || x->pass == 0);
+           (!(q->rules_ask & WIRE_RULES_FIRING) || x->pass == 0) &&
+           (!(q->rules_ask & WIRE_RULES_TOLD) || s->state != NOTICE_OK);
 }
 
 static bool status_subject(void *ctx, const struct rules_subject *s)
@@ -264,6 +266,8 @@ static bool status_subject(void *ctx, const struct rules_subject *s)
     }
     x->e = rules_notice_make(&n, s, &x->c->memory);
     if (!x->e) {
+        rules_notice_id_text(n.id, s); /* of the notice that told of the state */
+        n.step_ns = x->c->q->rules_ask & WIRE_RULES_TOLD ? s->changed_ns : n.step_ns;
         by = s->id ? rules_db_runs_silence(&x->runs, s->id, n.rule, os_utc_ns()) : NULL;
         n.silenced = str_make(by ? by : "");
         if (x->pass == 1) {
@@ -291,6 +295,7 @@ static enum err status_run(struct call *c)
     struct status x = {.c = c};
     struct errmsg remark = {""};
     char fault[256];
+    bool whole = false;
     enum err e;
 
     if (c->q->cursor.n == sizeof x.from) {
@@ -298,7 +303,8 @@ static enum err status_run(struct call *c)
     }
     e = rules_db_runs(c->s->conf.db, os_utc_ns(), INT64_MAX, &x.runs);
     if (!e) {
-        (void)rules_live_with(c->s->live, status_rows, &x, &remark);
+        (void)rules_live_with(c->s->live, status_rows, &x, &whole, &remark);
+        c->partial = !whole;
         rules_live_fault(c->s->live, fault, sizeof fault);
         note(c, remark.text);
         note(c, fault);
@@ -417,8 +423,8 @@ static enum err test_rows(struct call *c, const struct rules_test *t)
     }
     if (!e && t->counts.late_ticks) {
         (void)snprintf(text, sizeof text,
-                       "late data: %llu ticks came after their step had been judged, and count for "
-                       "nothing",
+                       "late data: %llu ticks and events came after their step had been judged, "
+                       "and count for nothing",
                        (unsigned long long)t->counts.late_ticks);
         note(c, text);
     }
@@ -563,6 +569,7 @@ struct rules_live *rules_service_live(const struct rules_service *s)
 void rules_service_methods(struct rules_service *s,
                            struct rpc_method methods[RULES_SERVICE_METHODS])
 {
-    methods[0] = (struct rpc_method){RPC_QUERY_RULES, NET_QUERY | NET_ADMIN, on_status, s};
+    methods[0] =
+        (struct rpc_method){RPC_QUERY_RULES, NET_QUERY | NET_SUBSCRIBE | NET_ADMIN, on_status, s};
     methods[1] = (struct rpc_method){RPC_QUERY_RULES_TEST, NET_QUERY | NET_ADMIN, on_test, s};
 }

@@ -160,7 +160,7 @@ struct slice {
     struct rules_judge *j;
     struct rules_host *h;
     size_t n; /* ticks */
-    const int64_t *dt_ns;
+    const int64_t *dt_ns, *real_ns;
     int64_t step_ns;
     int64_t whole; /* runs that have all ticks */
     size_t totals; /* where the host's rows begin, one for each metric, and the count */
@@ -168,8 +168,9 @@ struct slice {
     const int64_t **now; /* of the run that is being added: what counts, by metric */
 };
 
-static void growth_of(struct slice *s, uint32_t inst, size_t m, const int64_t *v, size_t n,
-                      bool from_zero)
+/* n values from the slice's tick `at` on. */
+static void growth_of(struct slice *s, uint32_t inst, size_t m, const int64_t *v, size_t at,
+                      size_t n, bool from_zero)
 {
     struct rules_inst *x = &s->h->insts[inst];
     const struct rules_metric *metric = &s->j->metrics[m];
@@ -179,6 +180,10 @@ static void growth_of(struct slice *s, uint32_t inst, size_t m, const int64_t *v
 
     for (size_t k = 0; k < n; k++) {
         to[k] = v[k] > before ? clk_sub(v[k], before) : 0; /* one that fell began anew */
+        if (s->dt_ns[at + k] < s->real_ns[at + k]) {
+            to[k] =
+                (int64_t)((double)to[k] * (double)s->dt_ns[at + k] / (double)s->real_ns[at + k]);
+        }
         before = v[k];
     }
     *last = before;
@@ -264,7 +269,7 @@ static enum err run_add(struct slice *s, const struct rules_runs *runs, size_t i
         }
         v += a - run->first_tick;
         if (j->metrics[m].counter) {
-            growth_of(s, runs->insts[i], m, v, b - a, run->fresh && a == run->first_tick);
+            growth_of(s, runs->insts[i], m, v, a - tick, b - a, run->fresh && a == run->first_tick);
             v = s->growth[m];
         }
         s->now[m] = v;
@@ -353,12 +358,18 @@ static void totals_reduce(const struct slice *s)
 
 enum err rules_slice_take(struct rules_judge *j, struct rules_host *h,
                           const struct rules_runs *runs, size_t tick, size_t n,
-                          const int64_t *dt_ns, int64_t step_ns)
+                          const int64_t *dt_ns, const int64_t *real_ns, int64_t step_ns)
 {
     int64_t growth[RULES_METRICS_MAX][RULES_SLICE_TICKS];
     const int64_t *now[RULES_METRICS_MAX];
-    struct slice s = {
-        .j = j, .h = h, .n = n, .dt_ns = dt_ns, .step_ns = step_ns, .growth = growth, .now = now};
+    struct slice s = {.j = j,
+                      .h = h,
+                      .n = n,
+                      .dt_ns = dt_ns,
+                      .real_ns = real_ns,
+                      .step_ns = step_ns,
+                      .growth = growth,
+                      .now = now};
     enum err e;
 
     j->slice++;

@@ -21,10 +21,10 @@ NODISCARD enum err rules_slice_runs(struct rules_judge *j, struct rules_host *h,
                                     const struct batch *rows, size_t tick, size_t n,
                                     struct rules_runs *out);
 
-/* Ticks [tick, tick + n) of the rows, all of the step that is open; dt_ns: the time before each.
- * Errors: ERR_NOMEM, ERR_FULL */
+/* Ticks [tick, tick + n) of the rows, all of the step that is open; dt_ns: the time before each
+ * that it speaks of, which is less than real_ns behind a gap. Errors: ERR_NOMEM, ERR_FULL */
 NODISCARD enum err rules_slice_take(struct rules_judge *j, struct rules_host *h,
                                     const struct rules_runs *runs, size_t tick, size_t n,
-                                    const int64_t *dt_ns, int64_t step_ns);
+                                    const int64_t *dt_ns, const int64_t *real_ns, int64_t step_ns);
 
 #endif

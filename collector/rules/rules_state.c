@@ -22,6 +22,7 @@ void rules_state_subject(const struct rules_judge *j, uint32_t at, struct rules_
         .pending = s->state == NOTICE_OK && s->true_ns && s->truth == EXPR_TRUE,
         .since_ns = s->since_ns,
         .step_ns = s->step_ns,
+        .changed_ns = s->changed_ns,
         .has_value = s->has_value,
         .value = s->value,
         .coverage = s->coverage,
@@ -38,7 +39,7 @@ static void state_set(struct rules_judge *j, uint32_t at, int64_t step_ns, uint8
     s->before = s->state;
     s->state = state;
     s->since_ns = since_ns;
-    s->step_ns = step_ns;
+    s->step_ns = s->changed_ns = step_ns;
     j->counts.changes++;
     rules_state_subject(j, at, &subject);
     j->conf.env.change(j->conf.env.ctx, &subject);
@@ -50,6 +51,10 @@ static void step_unknown(struct rules_judge *j, uint32_t at, int64_t step_ns, ui
     bool news = s->of_host || s->host == RULES_NONE || s->state == NOTICE_FIRING;
 
     s->reason = reason;
+    s->false_ns = 0;
+    if ((s->state == NOTICE_UNKNOWN ? s->under : s->state) != NOTICE_FIRING) {
+        s->true_ns = 0;
+    }
     s->unknown_ns = s->unknown_ns ? s->unknown_ns : step_ns;
     if (s->state != NOTICE_UNKNOWN && news && reason != RULES_FILLING &&
         step_ns - s->unknown_ns > rules_types_rule(j, s->rule)->for_ns) {

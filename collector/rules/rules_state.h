@@ -6,7 +6,8 @@
  *            false for `clear`               known again: what it was, by the same times
  *
  * Only a subject that fires, a host, or several hosts become unknown with a notice: of a process on
- * a host that is silent the host's own rules tell. A window that is not full yet is no news. */
+ * a host that is silent the host's own rules tell. A window that is not full yet is no news. Both
+ * times are of steps without a break: one that is unknown begins them anew. */
 #ifndef PROCFLEET_COLLECTOR_RULES_RULES_STATE_H
 #define PROCFLEET_COLLECTOR_RULES_RULES_STATE_H
 

@@ -28,7 +28,7 @@ struct rules_sub {
     bool has_value;
     double value, coverage;
     int64_t since_ns, true_ns, false_ns, unknown_ns; /* 0: it is not */
-    int64_t step_ns, restored_ns;
+    int64_t step_ns, changed_ns;                     /* of the verdict; of the state */
 };
 
 struct rules_inst {
@@ -65,7 +65,7 @@ struct rules_host {
     struct rules_time *times; /* one for each span */
     uint32_t *heads;          /* subjects of each rule */
     uint8_t *applies;         /* rules */
-    uint8_t *too_many;        /* rules with subjects left out */
+    int64_t *refused_ns;      /* of each rule: the step at which a subject was left out last */
     struct map by_id;         /* instances */
     size_t n_insts, cap_insts;
     struct rules_inst *insts;
@@ -151,6 +151,12 @@ struct rules_judge {
 static inline const struct rules_rule *rules_types_rule(const struct rules_judge *j, uint32_t i)
 {
     return rules_conf_rule(j->conf.rules, i);
+}
+
+/* From which step on the rule is judged: those before only fill windows. */
+static inline int64_t rules_types_since(const struct rules_judge *j, uint32_t r)
+{
+    return j->conf.since ? j->conf.since[r] : j->conf.since_ns;
 }
 
 /* Judged by how many hosts hold, or by sums over hosts. */

@@ -598,6 +598,16 @@ static uint64_t hash_str(struct str s, uint64_t seed)
     return hash_bytes(s.p, s.n, seed ^ s.n);
 }
 
+static uint64_t hash_sets(const struct expr *x, uint64_t h)
+{
+    for (size_t i = 0; x && i < x->n_sets; i++) {
+        for (size_t k = 0; k < x->sets[i].n; k++) {
+            h = hash_str(x->sets[i].items[k], h);
+        }
+    }
+    return h;
+}
+
 /* Of all that decides which states it has, but for the times of the step that judges it. */
 static void rule_hash(struct rules_rule *rule, struct str where, struct str when)
 {
@@ -605,12 +615,8 @@ static void rule_hash(struct rules_rule *rule, struct str where, struct str when
     uint64_t h = hash_bytes(numbers, sizeof numbers, 1);
 
     h = hash_str(when, hash_str(where, h));
-    for (size_t i = 0; rule->where && i < rule->where->n_sets; i++) {
-        for (size_t k = 0; k < rule->where->sets[i].n; k++) {
-            h = hash_str(rule->where->sets[i].items[k], h);
-        }
-    }
-    rule->hash = h;
+    h = hash_sets(rule->where, h);
+    rule->hash = hash_sets(rule->when, h);
 }
 
 static struct str key_text(struct reader *r, yaml_node_t *map, const char *name)
@@ -626,6 +632,8 @@ static struct str key_text(struct reader *r, yaml_node_t *map, const char *name)
 
 static enum err rule_check(struct reader *r, yaml_node_t *node, struct rules_rule *rule)
 {
+    uint32_t slot;
+
     if (!rule->name.n || !rule->when) {
         return FAIL(r, node, "a rule needs name and when");
     }
@@ -640,6 +648,11 @@ static enum err rule_check(struct reader *r, yaml_node_t *node, struct rules_rul
     }
     if (rule->runs && rule->of >= RULES_CLASS) {
         return FAIL(r, node, "runs are of a host: take of: host");
+    }
+    if (rule->of >= RULES_CLASS && expr_field_below(rule->when, EXPR_HOST_END, &slot)) {
+        return FAIL(r, node,
+                    "when has a field of a host, which a class or the fleet has not: functions and "
+                    "numbers alone, or of: host with hosts: N");
     }
     if (rule->n_calls == 0) {
         return FAIL(r, node, "when needs a function over time, as last(private_bytes) > 1GiB");
@@ -858,7 +871,7 @@ int64_t rules_conf_span(const struct rules_conf *c)
         for (size_t k = 0; k < c->rules[i].n_calls; k++) {
             const struct rules_call *call = &c->rules[i].calls[k];
 
-            most = call->span_ns > most ? call->span_ns : most;
+            most = call->n_parts * call->part_ns > most ? call->n_parts * call->part_ns : most;
         }
     }
     return most;

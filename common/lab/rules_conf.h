@@ -114,7 +114,7 @@ size_t rules_conf_n(const struct rules_conf *c);
 const struct rules_rule *rules_conf_rule(const struct rules_conf *c, size_t i);
 const char *rules_conf_of_name(unsigned of);
 
-/* The longest span of any function, and of for, clear and late together. */
+/* The longest window of any function, and the longest time of for or clear with late. */
 int64_t rules_conf_span(const struct rules_conf *c);
 int64_t rules_conf_wait(const struct rules_conf *c);
 

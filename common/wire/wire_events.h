@@ -14,6 +14,7 @@
 #define WIRE_RULES_MAX       (256u << 10)
 #define WIRE_RULES_CHECK     1u /* of wire_query.rules_ask */
 #define WIRE_RULES_FIRING    2u
+#define WIRE_RULES_TOLD      4u
 
 /* Which events of providers; with any of the first two no others. Empty: any. */
 struct wire_events {

@@ -168,7 +168,7 @@ def spoofed_host(fleet, tls):
 
 
 # What each role may call where: the table of docs/security.md.
-READ = ("Query/GetServerInfo", "Query/Fetch", "Query/Poll", "Query/Subscriptions", "Query/Unsubscribe")
+READ = ("Query/GetServerInfo", "Query/Fetch", "Query/Poll", "Query/Subscriptions", "Query/Unsubscribe", "Query/Rules")
 ASK = ("Query/ListHosts", "Query/Top", "Query/Processes", "Query/History", "Query/Events", "Query/Coverage", "Query/Tree",
        "Query/Overview", "Query/Series", "Query/Lifetimes", "Query/Pulse", "Query/Outliers",
        "Query/Providers")

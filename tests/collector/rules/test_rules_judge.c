@@ -33,6 +33,10 @@ struct rig {
     int64_t cpu_permille[PROCS];
     int64_t cpu_ns[HOSTS][PROCS]; /* so far */
     const char *names[PROCS];
+    uint32_t parents[PROCS]; /* pids; 0: none is told */
+    bool tells_late;         /* what processes are is in the store alone */
+    const char *pool;        /* label of all hosts; NULL: facts are not known */
+    const char *class_text;
     uint64_t seq[HOSTS];
     int64_t at_ns[HOSTS]; /* its last tick */
     int64_t offset_ns;
@@ -65,10 +69,60 @@ static int64_t on_deadline(void *ctx, int64_t step_ns, int64_t late_ns)
     return step_ns + late_ns > r->grace_until_ns ? step_ns + late_ns : r->grace_until_ns;
 }
 
+static const struct facts *on_facts(void *ctx, const struct uuid *host, const char *name,
+                                    struct arena *a)
+{
+    const struct rig *r = ctx;
+    struct facts *f = r->pool ? arena_alloc(a, sizeof *f) : NULL;
+
+    (void)host;
+    (void)name;
+    if (f) {
+        f->n_labels = 1;
+        f->labels[0] = (struct label){.key = str_make("pool"), .value = str_make(r->pool)};
+    }
+    return f;
+}
+
+static struct str on_class(void *ctx, const struct facts *f, struct arena *a)
+{
+    (void)f;
+    (void)a;
+    return str_make(((struct rig *)ctx)->class_text);
+}
+
+static struct proc_info info_of(const struct rig *r, unsigned p)
+{
+    return (struct proc_info){.id = {100 + p, 7},
+                              .name = str_make(r->names[p]),
+                              .have = r->parents[p] ? INFO_PARENT : 0,
+                              .parent_pid = r->parents[p],
+                              .parent_start = 7};
+}
+
+static bool on_info(void *ctx, const struct uuid *host, const struct uuid *boot, struct proc_id id,
+                    struct proc_info *out)
+{
+    const struct rig *r = ctx;
+
+    (void)host;
+    (void)boot;
+    if (id.pid < 100 || id.pid >= 100 + PROCS || id.start != 7) {
+        return false;
+    }
+    *out = info_of(r, id.pid - 100);
+    return true;
+}
+
 static void rig_open(struct rig *r, const char *yaml)
 {
-    struct rules_judge_conf conf = {
-        .env = {.change = on_change, .runs = on_runs, .deadline = on_deadline, .ctx = r}};
+    struct rules_judge_conf conf = {.env = {.change = on_change,
+                                            .facts = on_facts,
+                                            .host_class = on_class,
+                                            .runs = on_runs,
+                                            .deadline = on_deadline,
+                                            .info = on_info,
+                                            .ctx = r}};
     struct rules_where at;
     struct errmsg why = {""};
 
@@ -83,6 +137,7 @@ static void rig_open(struct rig *r, const char *yaml)
     r->names[1] = "MsMpEng.exe";
     r->names[2] = "cc1";
     r->names[3] = "ld";
+    r->class_text = "";
     for (unsigned h = 0; h < HOSTS; h++) {
         r->at_ns[h] = T0;
     }
@@ -111,7 +166,7 @@ static void feed(struct rig *r, unsigned host, unsigned n_ticks, int64_t delay_n
                       .runs = runs,
                       .n_columns = 2,
                       .columns = columns,
-                      .n_infos = r->n_procs,
+                      .n_infos = r->tells_late ? 0 : r->n_procs,
                       .infos = infos,
                       .n_events = n_events,
                       .events = events};
@@ -126,7 +181,7 @@ static void feed(struct rig *r, unsigned host, unsigned n_ticks, int64_t delay_n
         runs[p] = (struct batch_run){.id = {100 + p, 7},
                                      .n_ticks = n_ticks,
                                      .mask = METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_PRIVATE_BYTES)};
-        infos[p] = (struct proc_info){.id = {100 + p, 7}, .name = str_make(r->names[p])};
+        infos[p] = info_of(r, p);
         for (unsigned k = 0; k < n_ticks; k++) {
             r->cpu_ns[host][p] += r->cpu_permille[p] * CLK_MS;
             cpu[p * n_ticks + k] = r->cpu_ns[host][p];
@@ -463,6 +518,292 @@ static void subjects_beyond_the_bound_are_left_out_and_counted(void **state)
     rig_close(&r);
 }
 
+/* make starts sh, sh starts cc1; told from the youngest to the oldest. */
+static void a_tree_rig(struct rig *r)
+{
+    rig_open(r, HEAD "  - {name: t, of: tree, where: 'name in [\"make\", \"sh\", \"cc1\"]',\n"
+                     "     when: last(private_bytes) > 25B}\n");
+    r->n_procs = 4;
+    r->names[0] = "cc1";
+    r->names[1] = "sh";
+    r->names[2] = "make";
+    r->names[3] = "other";
+    r->parents[0] = 101;
+    r->parents[1] = 102;
+    r->parents[3] = 102; /* of the tree, whatever its name is */
+    r->memory[0] = r->memory[1] = r->memory[2] = 10;
+    r->memory[3] = 1;
+}
+
+static void a_tree_is_of_all_that_descend_from_its_top(void **state)
+{
+    struct rig r;
+
+    a_tree_rig(&r);
+    run_for(&r, 60);
+    expect(&r, 0, "t lab-1/make 102 firing 30");
+    assert_int_equal(r.n, 1);
+    r.memory[0] = 0;
+    run_for(&r, 60);
+    expect(&r, 1, "t lab-1/make 102 ok 70");
+    rig_close(&r);
+}
+
+/* As after a start: the store knows what processes are, no batch tells of it. */
+static void a_tree_is_found_from_what_is_stored(void **state)
+{
+    struct rig r;
+
+    a_tree_rig(&r);
+    r.tells_late = true;
+    run_for(&r, 60);
+    expect(&r, 0, "t lab-1/make 102 firing 30");
+    assert_int_equal(r.n, 1);
+    rig_close(&r);
+}
+
+static void two_trees_are_two_subjects(void **state)
+{
+    struct rig r;
+
+    a_tree_rig(&r);
+    r.parents[1] = 0; /* sh is a top of its own, with cc1 */
+    r.memory[2] = 30; /* make, with other */
+    r.memory[3] = 1;
+    run_for(&r, 60);
+    expect(&r, 0, "t lab-1/make 102 firing 30");
+    assert_int_equal(r.n, 1); /* 20 of sh and cc1 are not enough */
+    rig_close(&r);
+}
+
+static void classes_are_judged_by_themselves(void **state)
+{
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: c, of: class, when: 'last(private_bytes) > 15B'}\n");
+    r.pool = "build";
+    for (unsigned s = 0; s < 60; s += 10) {
+        for (unsigned h = 0; h < 4; h++) { /* hosts tell their class as they come */
+            r.class_text = h < 2 ? "small" : "large";
+            r.memory[0] = h < 2 ? 5 : 10;
+            feed(&r, h, 10, CLK_S, NULL, 0);
+        }
+    }
+    rules_judge_time(r.judge, T0 + 60 * CLK_S);
+    assert_int_equal(r.n, 1); /* 2 x 10 of the large ones; 2 x 5 are not enough */
+    expect(&r, 0, "c */ firing 30");
+    rig_close(&r);
+}
+
+static void a_class_that_no_host_has_any_more_does_not_fire(void **state)
+{
+    struct rules_counts counts;
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: c, of: class, when: 'last(private_bytes) > 5B'}\n");
+    r.pool = "build";
+    r.class_text = "build 1";
+    r.memory[0] = 10;
+    run_for(&r, 60);
+    expect(&r, 0, "c */ firing 30");
+    r.class_text = "build 2"; /* an update of the system */
+    run_for(&r, 120);
+    assert_int_equal(r.n, 3);
+    assert_true(strcmp(r.changes[1].text, r.changes[2].text) != 0);
+    rules_judge_counts(r.judge, &counts);
+    assert_int_equal(counts.firing, 1);
+    assert_int_equal(counts.subjects, 2); /* the host's, and the new class's */
+    rig_close(&r);
+}
+
+static void what_was_told_of_several_hosts_is_not_judged_before_its_time(void **state)
+{
+    const struct rules_subject s = {.host = NOTICE_NO_HOST,
+                                    .key = "",
+                                    .class_text = "",
+                                    .state = NOTICE_FIRING,
+                                    .since_ns = T0 - 100 * CLK_S};
+    struct rules_judge_conf conf = {.env = {.change = on_change}, .since_ns = T0 + 60 * CLK_S};
+    struct rules_judge *j;
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: any, when: 'last(private_bytes) > 5B', hosts: 1}\n");
+    conf.rules = r.conf;
+    conf.env.ctx = &r;
+    assert_ok(rules_judge_create(&j, &conf));
+    rules_judge_destroy(r.judge);
+    r.judge = j;
+    assert_ok(rules_judge_restore(r.judge, &s, str_make("any")));
+    r.memory[0] = 10;
+    run_for(&r, 120); /* the first minute fills windows */
+    assert_int_equal(r.n, 0);
+    rig_close(&r);
+}
+
+static void what_fires_on_a_host_ends_when_the_rule_leaves_it(void **state)
+{
+    struct rules_counts counts;
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: h, where: 'label.pool == \"build\"',\n"
+                      "     when: 'last(private_bytes) > 5B'}\n"
+                      "  - {name: i, of: image, where: 'label.pool == \"build\"',\n"
+                      "     when: 'last(private_bytes) > 5B'}\n");
+    r.pool = "build";
+    r.memory[0] = 10;
+    run_for(&r, 60);
+    expect(&r, 0, "h lab-1/ firing 30");
+    expect(&r, 1, "i lab-1/cc1 firing 30");
+    r.pool = "test";
+    run_for(&r, 120);
+    assert_int_equal(r.n, 4);
+    expect(&r, 2, "h lab-1/ ok 60");
+    expect(&r, 3, "i lab-1/cc1 ok 60");
+    rules_judge_counts(r.judge, &counts);
+    assert_int_equal(counts.firing, 0);
+    r.pool = "build";
+    run_for(&r, 120);
+    assert_int_equal(r.n, 6); /* and begin again */
+    rig_close(&r);
+}
+
+static void what_a_counter_grew_by_unseen_is_of_the_gap(void **state)
+{
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: rate, when: 'rate(cpu_time, 1m) > 60%'}\n"
+                      "  - {name: grown, of: process, when: 'growth(cpu_time, 1m) > 40s'}\n");
+    r.cpu_permille[0] = 200;
+    run_for(&r, 120);
+    r.at_ns[0] += 3600 * CLK_S; /* an hour without its agent, in which it took a fifth of a CPU */
+    r.cpu_ns[0][0] += 720 * CLK_S;
+    run_for(&r, 120);
+    for (size_t i = 0; i < r.n; i++) {
+        assert_null(strstr(r.changes[i].text, "firing"));
+    }
+    rig_close(&r);
+}
+
+static void unknown_steps_do_not_count_as_held(void **state)
+{
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: mem, when: 'min(private_bytes, 10s) > 5B', for: 60s}\n");
+    run_for(&r, 60);
+    r.memory[0] = 10;
+    run_for(&r, 30);
+    r.at_ns[0] += 40 * CLK_S; /* a hole: true before, true behind */
+    run_for(&r, 60);
+    assert_int_equal(r.n, 0);
+    run_for(&r, 60);
+    expect(&r, 0, "mem lab-1/ firing 200"); /* 60 s behind the first that is known again: 140 */
+    rig_close(&r);
+}
+
+/* Whether the loop came round between an event's step and its batch makes no difference. */
+static void late_events_are_left_out_whoever_looked_first(void **state)
+{
+    for (int looked = 0; looked < 2; looked++) {
+        struct life_event crash = {.kind = LIFE_PROCESS_STOP,
+                                   .info = {.id = {500, 1},
+                                            .name = str_make("render"),
+                                            .have = INFO_EXITED | INFO_EXIT_CODE | INFO_SIGNALLED,
+                                            .exit_code = 128 + 11}};
+        struct rules_counts counts;
+        struct rig r;
+
+        rig_open(&r, HEAD "  - {name: crash, of: image, when: 'crashes(pid, 1m) > 0'}\n");
+        run_for(&r, 60);
+        crash.wall_ns = r.at_ns[0] + 5 * CLK_S;
+        if (looked) {
+            rules_judge_time(r.judge, T0 + 170 * CLK_S);
+        }
+        feed(&r, 0, 10, 100 * CLK_S, &crash, 1);
+        r.at_ns[0] = T0 + 170 * CLK_S;
+        run_for(&r, 200);
+        rules_judge_counts(r.judge, &counts);
+        assert_int_equal(r.n, 0);
+        assert_int_equal(counts.late_ticks, 11); /* its ticks, and the event */
+        rig_close(&r);
+    }
+}
+
+static void a_host_that_is_forgotten_before_it_was_judged_ends_its_alerts(void **state)
+{
+    const struct uuid id = {{1}};
+    struct rules_subject s = {.host = "lab-1",
+                              .id = &id,
+                              .key = "",
+                              .class_text = "",
+                              .state = NOTICE_FIRING,
+                              .since_ns = T0 - 100 * CLK_S};
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: mem, when: 'last(private_bytes) > 5B'}\n");
+    assert_ok(rules_judge_restore(r.judge, &s, str_make("mem")));
+    rules_judge_forget(r.judge, &id, T0 + 5 * CLK_S);
+    expect(&r, 0, "mem lab-1/ ok 0");
+    rules_judge_forget(r.judge, &id, T0 + 65 * CLK_S);
+    assert_int_equal(r.n, 1);
+    rig_close(&r);
+}
+
+static void a_host_with_too_many_subjects_is_known_again_when_it_has_fewer(void **state)
+{
+    struct rules_judge_conf conf = {
+        .env = {.change = on_change, .facts = on_facts, .host_class = on_class},
+        .memory_max = 2300};
+    struct rules_counts counts;
+    struct rules_judge *j;
+    struct rig r;
+
+    rig_open(&r,
+             HEAD "  - {name: p, of: process, hosts: 1, when: 'avg(private_bytes, 1m) > 5B'}\n");
+    conf.rules = r.conf;
+    conf.env.ctx = &r;
+    assert_ok(rules_judge_create(&j, &conf));
+    rules_judge_destroy(r.judge);
+    r.judge = j;
+    r.n_procs = 1;
+    r.memory[0] = 10;
+    run_for(&r, 120);
+    expect(&r, 0, "p */cc1 100 firing 60");
+    r.n_procs = 4;
+    r.memory[0] = 0;
+    run_for(&r, 120);
+    rules_judge_counts(r.judge, &counts);
+    assert_true(counts.refused > 0);
+    expect(&r, 1, "p */cc1 100 unknown 160");
+    r.n_procs = 1;
+    run_for(&r, 900);
+    expect(&r, 2, "p */cc1 100 ok 830");
+    assert_int_equal(r.n, 3);
+    rig_close(&r);
+}
+
+static void the_id_of_a_state_is_that_of_its_notice(void **state)
+{
+    struct rules_subject told = {.changed_ns = T0};
+    char text[NOTICE_ID_TEXT], sent[NOTICE_ID_TEXT];
+    struct rig r;
+
+    rig_open(&r, HEAD "  - {name: mem, when: 'last(private_bytes) > 5B'}\n");
+    r.memory[0] = 10;
+    run_for(&r, 120);
+    told.rule = rules_conf_rule(r.conf, 0);
+    told.id = &(struct uuid){{1}};
+    told.key = told.class_text = "";
+    told.state = NOTICE_FIRING;
+    told.changed_ns = r.changes[0].step_ns;
+    told.step_ns = told.changed_ns + 60 * CLK_S;
+    rules_notice_id_text(text, &told);
+    for (size_t i = 0; i < RULES_ID_BYTES; i++) {
+        (void)snprintf(sent + 2 * i, 3, "%02x", r.changes[0].id[i]);
+    }
+    assert_string_equal(text, sent);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +821,19 @@ int main(void)
         cmocka_unit_test(verdicts_are_a_function_of_the_data),
         cmocka_unit_test(a_restored_alert_goes_on),
         cmocka_unit_test(subjects_beyond_the_bound_are_left_out_and_counted),
+        cmocka_unit_test(a_tree_is_of_all_that_descend_from_its_top),
+        cmocka_unit_test(a_tree_is_found_from_what_is_stored),
+        cmocka_unit_test(two_trees_are_two_subjects),
+        cmocka_unit_test(classes_are_judged_by_themselves),
+        cmocka_unit_test(a_class_that_no_host_has_any_more_does_not_fire),
+        cmocka_unit_test(what_was_told_of_several_hosts_is_not_judged_before_its_time),
+        cmocka_unit_test(what_fires_on_a_host_ends_when_the_rule_leaves_it),
+        cmocka_unit_test(what_a_counter_grew_by_unseen_is_of_the_gap),
+        cmocka_unit_test(unknown_steps_do_not_count_as_held),
+        cmocka_unit_test(late_events_are_left_out_whoever_looked_first),
+        cmocka_unit_test(a_host_that_is_forgotten_before_it_was_judged_ends_its_alerts),
+        cmocka_unit_test(a_host_with_too_many_subjects_is_known_again_when_it_has_fewer),
+        cmocka_unit_test(the_id_of_a_state_is_that_of_its_notice),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

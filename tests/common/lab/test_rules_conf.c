@@ -87,6 +87,8 @@ static void an_error_has_line_and_column(void **state)
          "counts hosts"},
         {"rules:\n  - {name: a, where: 'cpu_time > 1s', when: 'last(coverage) > 1%'}\n", 2, 23,
          "field"},
+        {"rules:\n  - {name: a, of: class, when: 'avg(cpu_percent, 5m) > 80% * cores'}\n", 2, 5,
+         "a field of a host"},
         {"rules: [\n", 2, 1, ""},
         {"sets: {name: [a]}\n", 1, 8, "is a field"},
         {"rules:\n  - {name: a, when: '1 < 2'}\n", 2, 5, "function over time"},
