@@ -57,6 +57,7 @@ struct feed {
     struct update_builder *make;
     struct feed_note *slice[SLICE_NOTES];
     size_t n_slice;
+    bool notices_new; /* no notice that comes is in the journal already */
 };
 
 /* While the disk is full. */
@@ -370,8 +371,12 @@ static enum err notice_publish(struct feed *f, const struct feed_note *n)
     struct wire_update *u;
     enum err e;
 
-    if (n->check && j && journal_has(j, FEED_RULE, n->name, &key)) {
-        return ERR_OK;
+    /* They come in the order of their numbers: behind one that it has not, it has none. */
+    if (n->check && j && !f->notices_new) {
+        if (journal_has(j, FEED_RULE, n->name, &key)) {
+            return ERR_OK;
+        }
+        f->notices_new = true;
     }
     e = wire_update_decode(&u, n->bytes, n->n);
     if (!e) {

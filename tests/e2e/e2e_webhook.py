@@ -96,6 +96,8 @@ with Fleet() as fleet:
     unnamed = [i for i in ids if int(i, 16) // 2 % 2 == 0]
     fleet.wait_for("all of the hook's", lambda: set(hooks.keys("/plain")) == set(ids))  # their use is empty, or names it
     fleet.wait_for("all of the others'", lambda: set(hooks.keys("/api/v2/alerts")) == set(unnamed))
+    busy = [i for i in unnamed if int(i, 16) % 2]
+    fleet.wait_for("those of the rules that were asked for", lambda: set(hooks.keys("/alerts")) == set(busy))
     check("each once, in their order", hooks.keys("/api/v2/alerts"), unnamed)
     ensure("headers came from the file", hooks.of("/plain")[0][1].get("Authorization") == "Bearer s3cret")
     fleet.wait_for("what is refused for good", lambda: len([1 for p, _, _ in hooks.asked if p == "/never"]) == len(unnamed))

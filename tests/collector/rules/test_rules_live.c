@@ -1,0 +1,372 @@
+/* The rules' thread between store, lab.db and feed: queues that overflow, a file that changed. Data
+ * are stamped with times around now, because the thread has the system's clock. */
+#include "collector/rules/rules_live.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/os/os.h"
+#include "tests/collector/lab.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define PATIENCE (90 * CLK_S)
+#define NOTICES  3000u
+#define IDS      64u
+
+static char dir[256];
+
+struct set {
+    struct lab *lab;
+    struct lab_db *db;
+    struct journal *journal;
+    struct feed *feed;
+    struct rules_live *live;
+    char file[300];
+    uint64_t seq;
+};
+
+static void stored(void *ctx, const struct store_stored *s)
+{
+    struct set *t = ctx;
+
+    if (t->feed) {
+        feed_stored(t->feed, s);
+    }
+    if (t->live) {
+        rules_live_stored(t->live, s);
+    }
+}
+
+static void send_none(void *ctx, const struct str *list, size_t n)
+{
+    (void)ctx;
+    (void)list;
+    (void)n;
+}
+
+static unsigned no_listeners(void *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+static void rules_write(const struct set *t, const char *yaml)
+{
+    assert_ok(os_write_file(t->file, yaml, strlen(yaml), false));
+}
+
+static void set_open(struct set *t, const char *yaml)
+{
+    struct errmsg why = {""};
+    char feed_dir[300];
+
+    memset(t, 0, sizeof *t);
+    (void)snprintf(t->file, sizeof t->file, "%s/rules.yaml", dir);
+    (void)snprintf(feed_dir, sizeof feed_dir, "%s/feed", dir);
+    rules_write(t, yaml);
+    assert_ok(lab_db_open(&t->db, dir, NULL, &why));
+    assert_ok(journal_open(
+        &t->journal,
+        &(struct journal_conf){
+            .dir = feed_dir, .fio = fio_unsynced(), .max_bytes = JOURNAL_LEAST, .hosts_max = 8},
+        &why));
+    assert_ok(feed_create(&t->feed, &(struct feed_conf){.journal = t->journal,
+                                                        .epoch = journal_epoch(t->journal),
+                                                        .queue_bytes = 1u << 20,
+                                                        .hosts_max = 8,
+                                                        .send = send_none,
+                                                        .listeners = no_listeners}));
+    t->lab = lab_open(stored, t);
+    assert_ok(feed_start(t->feed, lab_store(t->lab)));
+}
+
+static void live_start(struct set *t, size_t queue_max)
+{
+    const struct rules_live_conf conf = {.store = lab_store(t->lab),
+                                         .db = t->db,
+                                         .feed = t->feed,
+                                         .file = t->file,
+                                         .queue_max = queue_max};
+
+    assert_ok(rules_live_start(&t->live, &conf));
+}
+
+static void look_at_nothing(void *ctx, struct rules_judge *j, const struct rules_conf *c)
+{
+    (void)ctx;
+    (void)j;
+    (void)c;
+}
+
+/* Until its file is read: what is stored from then on goes through the queue. */
+static void live_wait(struct set *t)
+{
+    struct errmsg why;
+    bool whole = false;
+
+    while (!rules_live_with(t->live, look_at_nothing, NULL, &whole, &why) || !whole) {
+        os_sleep_ns(20 * CLK_MS);
+    }
+}
+
+static void live_stop(struct set *t)
+{
+    struct rules_live *l = t->live;
+
+    t->live = NULL;
+    rules_live_stop(l);
+}
+
+static void set_close(struct set *t)
+{
+    live_stop(t);
+    feed_stop(t->feed);
+    lab_close(t->lab);
+    feed_destroy(t->feed);
+    journal_close(t->journal);
+    lab_db_close(t->db);
+}
+
+/* Seconds of the lab at a time. */
+static double second_of(int64_t ns)
+{
+    return (double)((ns - LAB_EPOCH_NS) / CLK_S);
+}
+
+/* Ten ticks, one a second, behind `second`; a process of so many bytes. */
+static void batch_put(struct set *t, double second, int64_t bytes)
+{
+    static const uint8_t metric = M_PRIVATE_BYTES;
+    int64_t values[10];
+
+    lab_begin(t->lab, 1, 1, ++t->seq);
+    for (unsigned i = 0; i < 10; i++) {
+        lab_tick(t->lab, second + 1 + i);
+        values[i] = bytes;
+    }
+    lab_run(t->lab, 100, 7, 0, 10, false, 1, &metric, values);
+    lab_info(t->lab, &(struct proc_info){.id = {100, 7}, .name = str_make("cc1")});
+    lab_received(t->lab, second + 10);
+    lab_put(t->lab);
+}
+
+struct seen {
+    size_t n;
+    char text[IDS][160];
+    char ids[IDS][NOTICE_ID_TEXT];
+};
+
+static bool notice_seen(void *ctx, const struct rules_found *f)
+{
+    struct seen *s = ctx;
+
+    if (s->n < IDS) {
+        memcpy(s->ids[s->n], f->notice->id, NOTICE_ID_TEXT);
+        (void)snprintf(s->text[s->n], sizeof s->text[0], "%.*s %s %.*s", (int)f->notice->rule.n,
+                       f->notice->rule.p, notice_state_name(f->notice->state),
+                       (int)f->notice->reason.n, f->notice->reason.p);
+    }
+    s->n++;
+    return true;
+}
+
+static void notices_wait(struct set *t, size_t n, struct seen *s)
+{
+    const struct rules_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
+    int64_t end_ns = os_mono_ns() + PATIENCE;
+
+    do {
+        os_sleep_ns(20 * CLK_MS);
+        *s = (struct seen){0};
+        assert_ok(rules_db_notices(t->db, &ask, notice_seen, s));
+        if (os_mono_ns() > end_ns) {
+            fail_msg("%zu notices, not %zu", s->n, n);
+        }
+    } while (s->n < n);
+}
+
+/* Three times above the limit and below. */
+static void waves_run(struct set *t, size_t queue_max, int64_t base_ns, struct seen *s)
+{
+    struct rules_stats stats;
+
+    set_open(t, "defaults: {late: 30s}\n"
+                "rules: [{name: mem, when: 'last(private_bytes, 10s) > 5B'}]\n");
+    live_start(t, queue_max);
+    live_wait(t);
+    for (unsigned i = 0; i < 14; i++) {
+        batch_put(t, second_of(base_ns) + 10.0 * i, i % 4 >= 2 ? 10 : 1);
+    }
+    notices_wait(t, 6, s);
+    rules_live_stats(t->live, &stats);
+    assert_true(queue_max ? stats.left_out > 0 : stats.left_out == 0);
+    set_close(t);
+}
+
+static void batches_that_find_the_queue_full_are_judged_all_the_same(void **state)
+{
+    int64_t base_ns = os_utc_ns() / (10 * CLK_S) * (10 * CLK_S) + 60 * CLK_S;
+    static struct seen queued, left_out;
+    struct set t;
+
+    waves_run(&t, 0, base_ns, &queued);
+    support_remove_dir(dir);
+    support_temp_dir(dir, sizeof dir);
+    waves_run(&t, 64, base_ns, &left_out);
+    assert_int_equal(queued.n, 6);
+    assert_int_equal(left_out.n, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_string_equal(queued.text[i], left_out.text[i]);
+        assert_string_equal(queued.ids[i], left_out.ids[i]);
+    }
+}
+
+static void notices_prepare(struct set *t)
+{
+    struct rules_change *list = calloc(NOTICES, sizeof *list);
+    struct rules_conf *rules;
+    struct rules_where at;
+    struct errmsg why = {""};
+    struct arena texts;
+    static const char yaml[] = "rules: [{name: mem, when: 'last(private_bytes) > 5B'}]";
+    const struct uuid id = {{1}};
+
+    assert_non_null(list);
+    arena_init(&texts, 16u << 20);
+    assert_ok(rules_conf_read(&rules, yaml, sizeof yaml - 1, &at, &why));
+    for (unsigned i = 0; i < NOTICES; i++) {
+        const struct rules_subject s = {.rule = rules_conf_rule(rules, 0),
+                                        .host = "host-1",
+                                        .id = &id,
+                                        .key = "",
+                                        .class_text = "",
+                                        .state = i % 2 ? NOTICE_OK : NOTICE_FIRING,
+                                        .before = i % 2 ? NOTICE_FIRING : NOTICE_OK,
+                                        .step_ns = (i + 1) * RULES_STEP_NS};
+
+        assert_ok(rules_db_change(&list[i], &s, &texts));
+    }
+    assert_ok(rules_db_write(t->db, list, NOTICES));
+    rules_conf_free(rules);
+    arena_fini(&texts);
+    free(list);
+}
+
+/* How many notices the journal has, each the next after the one before. */
+static uint64_t journal_count(struct set *t)
+{
+    uint64_t from = 0, next, count = 0;
+    struct journal_record r;
+    struct buf payload;
+
+    buf_init(&payload, JOURNAL_PAYLOAD_MAX);
+    journal_range(t->journal, &from, &next);
+    while (journal_next(t->journal, &from, NULL, NULL, &r, &payload) == ERR_OK) {
+        if (r.topic == FEED_RULE) {
+            assert_int_equal(r.batch, ++count);
+        }
+        buf_reset(&payload);
+    }
+    buf_fini(&payload);
+    return count;
+}
+
+static void more_notices_than_are_sent_at_once_arrive_in_order_each_once(void **state)
+{
+    int64_t end_ns = os_mono_ns() + PATIENCE;
+    struct set t;
+
+    set_open(&t, "rules: []\n");
+    notices_prepare(&t);
+    live_start(&t, 0);
+    while (journal_count(&t) < NOTICES) {
+        if (os_mono_ns() > end_ns) {
+            fail_msg("%llu notices in the journal", (unsigned long long)journal_count(&t));
+        }
+        os_sleep_ns(50 * CLK_MS);
+    }
+    live_stop(&t); /* and none comes again */
+    live_start(&t, 0);
+    os_sleep_ns(600 * CLK_MS);
+    assert_int_equal(journal_count(&t), NOTICES);
+    set_close(&t);
+}
+
+static void a_changed_rule_that_holds_at_once_fires_anew(void **state)
+{
+    int64_t now_ns = os_utc_ns() / (10 * CLK_S) * (10 * CLK_S), fired_ns = now_ns - 200 * CLK_S;
+    static const char before[] = "rules: [{name: mem, when: 'last(private_bytes, 10s) > 5B'}]\n";
+    const struct uuid id = lab_host(1);
+    struct rules_subject s = {.host = "host-1",
+                              .id = &id,
+                              .key = "",
+                              .class_text = "",
+                              .state = NOTICE_FIRING,
+                              .before = NOTICE_OK,
+                              .step_ns = fired_ns,
+                              .since_ns = fired_ns};
+    const struct rules_up up = {now_ns - 300 * CLK_S, now_ns - 5 * CLK_S, now_ns - 10 * CLK_S, 0};
+    struct rules_change change;
+    struct rules_conf *rules;
+    struct rules_where at;
+    struct errmsg why = {""};
+    struct arena texts;
+    static struct seen seen;
+    int64_t since;
+    struct set t;
+
+    set_open(&t, "rules: [{name: mem, when: 'last(private_bytes, 10s) > 6B'}]\n");
+    for (int i = -30; i < 0; i++) {
+        batch_put(&t, second_of(now_ns) + 10.0 * i, 10);
+    }
+    arena_init(&texts, 1u << 20);
+    assert_ok(rules_conf_read(&rules, before, sizeof before - 1, &at, &why));
+    assert_ok(rules_db_rules(t.db, rules, now_ns - 300 * CLK_S, &since));
+    s.rule = rules_conf_rule(rules, 0);
+    assert_ok(rules_db_change(&change, &s, &texts));
+    assert_ok(rules_db_write(t.db, &change, 1));
+    assert_ok(rules_db_up_write(t.db, &up));
+    rules_conf_free(rules);
+    arena_fini(&texts);
+    live_start(&t, 0);
+    notices_wait(&t, 2, &seen);
+    for (int i = 0; i < 4; i++) {
+        batch_put(&t, second_of(now_ns) + 10.0 * i, 10);
+    }
+    notices_wait(&t, 3, &seen);
+    assert_int_equal(seen.n, 3);
+    assert_string_equal(seen.text[0], "mem firing ");
+    assert_string_equal(seen.text[1], "mem ok rule changed");
+    assert_string_equal(seen.text[2], "mem firing ");
+    set_close(&t);
+}
+
+/* Two starts within a minute: what waited for the first is still not late after the second. */
+static void what_waits_for_two_starts_is_not_late(void **state)
+{
+    static const struct rules_up ups[] = {
+        {0, 100 * CLK_S, 0, 0}, {110 * CLK_S, 130 * CLK_S, 0, 0}, {140 * CLK_S, 150 * CLK_S, 0, 0}};
+
+    assert_true(rules_live_deadline(ups, 3, 50 * CLK_S, 30 * CLK_S) == 80 * CLK_S);
+    assert_true(rules_live_deadline(ups, 3, 80 * CLK_S, 30 * CLK_S) == 200 * CLK_S);
+    assert_true(rules_live_deadline(ups, 2, 80 * CLK_S, 30 * CLK_S) == 170 * CLK_S);
+    assert_true(rules_live_deadline(ups, 3, 180 * CLK_S, 30 * CLK_S) == 210 * CLK_S);
+}
+
+int main(void)
+{
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
+    const struct CMUnitTest tests[] = {
+        T(batches_that_find_the_queue_full_are_judged_all_the_same),
+        T(more_notices_than_are_sent_at_once_arrive_in_order_each_once),
+        T(a_changed_rule_that_holds_at_once_fires_anew),
+        cmocka_unit_test(what_waits_for_two_starts_is_not_late),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
