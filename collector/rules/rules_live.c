@@ -835,8 +835,11 @@ static void live_round(struct rules_live *l)
         return;
     }
     held_judge(l);
-    if (overflow && rules_judge_step(l->judge) != INT64_MAX) {
-        err_ignore(fill(l, rules_judge_step(l->judge) - 2 * RULES_REPLAY_CHUNK_NS));
+    if (overflow) {
+        int64_t step_ns = rules_judge_step(l->judge); /* no host was judged: from the beginning */
+
+        err_ignore(fill(l, (step_ns == INT64_MAX ? l->at_ns - rules_conf_span(l->rules) : step_ns) -
+                               2 * RULES_REPLAY_CHUNK_NS));
     }
     os_mutex_lock(l->judge_lock);
     rules_judge_time(l->judge, taken_ns - SLACK_NS); /* what came since waits in the queue */

@@ -1,4 +1,4 @@
-/* The rules' thread between store, lab.db and feed: queues that overflow, a file that changed. Data
+/* The rules' thread between store, lab.db and feed: notices in plenty, a file that changed. Data
  * are stamped with times around now, because the thread has the system's clock. */
 #include "collector/rules/rules_live.h"
 
@@ -84,33 +84,12 @@ static void set_open(struct set *t, const char *yaml)
     assert_ok(feed_start(t->feed, lab_store(t->lab)));
 }
 
-static void live_start(struct set *t, size_t queue_max)
+static void live_start(struct set *t)
 {
-    const struct rules_live_conf conf = {.store = lab_store(t->lab),
-                                         .db = t->db,
-                                         .feed = t->feed,
-                                         .file = t->file,
-                                         .queue_max = queue_max};
+    const struct rules_live_conf conf = {
+        .store = lab_store(t->lab), .db = t->db, .feed = t->feed, .file = t->file};
 
     assert_ok(rules_live_start(&t->live, &conf));
-}
-
-static void look_at_nothing(void *ctx, struct rules_judge *j, const struct rules_conf *c)
-{
-    (void)ctx;
-    (void)j;
-    (void)c;
-}
-
-/* Until its file is read: what is stored from then on goes through the queue. */
-static void live_wait(struct set *t)
-{
-    struct errmsg why;
-    bool whole = false;
-
-    while (!rules_live_with(t->live, look_at_nothing, NULL, &whole, &why) || !whole) {
-        os_sleep_ns(20 * CLK_MS);
-    }
 }
 
 static void live_stop(struct set *t)
@@ -189,42 +168,6 @@ static void notices_wait(struct set *t, size_t n, struct seen *s)
     } while (s->n < n);
 }
 
-/* Three times above the limit and below. */
-static void waves_run(struct set *t, size_t queue_max, int64_t base_ns, struct seen *s)
-{
-    struct rules_stats stats;
-
-    set_open(t, "defaults: {late: 30s}\n"
-                "rules: [{name: mem, when: 'last(private_bytes, 10s) > 5B'}]\n");
-    live_start(t, queue_max);
-    live_wait(t);
-    for (unsigned i = 0; i < 14; i++) {
-        batch_put(t, second_of(base_ns) + 10.0 * i, i % 4 >= 2 ? 10 : 1);
-    }
-    notices_wait(t, 6, s);
-    rules_live_stats(t->live, &stats);
-    assert_true(queue_max ? stats.left_out > 0 : stats.left_out == 0);
-    set_close(t);
-}
-
-static void batches_that_find_the_queue_full_are_judged_all_the_same(void **state)
-{
-    int64_t base_ns = os_utc_ns() / (10 * CLK_S) * (10 * CLK_S) + 60 * CLK_S;
-    static struct seen queued, left_out;
-    struct set t;
-
-    waves_run(&t, 0, base_ns, &queued);
-    support_remove_dir(dir);
-    support_temp_dir(dir, sizeof dir);
-    waves_run(&t, 64, base_ns, &left_out);
-    assert_int_equal(queued.n, 6);
-    assert_int_equal(left_out.n, 6);
-    for (size_t i = 0; i < 6; i++) {
-        assert_string_equal(queued.text[i], left_out.text[i]);
-        assert_string_equal(queued.ids[i], left_out.ids[i]);
-    }
-}
-
 static void notices_prepare(struct set *t)
 {
     struct rules_change *list = calloc(NOTICES, sizeof *list);
@@ -282,7 +225,7 @@ static void more_notices_than_are_sent_at_once_arrive_in_order_each_once(void **
 
     set_open(&t, "rules: []\n");
     notices_prepare(&t);
-    live_start(&t, 0);
+    live_start(&t);
     while (journal_count(&t) < NOTICES) {
         if (os_mono_ns() > end_ns) {
             fail_msg("%llu notices in the journal", (unsigned long long)journal_count(&t));
@@ -290,7 +233,7 @@ static void more_notices_than_are_sent_at_once_arrive_in_order_each_once(void **
         os_sleep_ns(50 * CLK_MS);
     }
     live_stop(&t); /* and none comes again */
-    live_start(&t, 0);
+    live_start(&t);
     os_sleep_ns(600 * CLK_MS);
     assert_int_equal(journal_count(&t), NOTICES);
     set_close(&t);
@@ -332,7 +275,7 @@ static void a_changed_rule_that_holds_at_once_fires_anew(void **state)
     assert_ok(rules_db_up_write(t.db, &up));
     rules_conf_free(rules);
     arena_fini(&texts);
-    live_start(&t, 0);
+    live_start(&t);
     notices_wait(&t, 2, &seen);
     for (int i = 0; i < 4; i++) {
         batch_put(&t, second_of(now_ns) + 10.0 * i, 10);
@@ -362,7 +305,6 @@ int main(void)
 #define T(f) \
     cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
-        T(batches_that_find_the_queue_full_are_judged_all_the_same),
         T(more_notices_than_are_sent_at_once_arrive_in_order_each_once),
         T(a_changed_rule_that_holds_at_once_fires_anew),
         cmocka_unit_test(what_waits_for_two_starts_is_not_late),
