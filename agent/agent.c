@@ -9,6 +9,7 @@
 #include "agent/batch/batch.h"
 #include "agent/conf/agent_conf.h"
 #include "agent/control/control_agent.h"
+#include "agent/decode/schema/schema_source.h"
 #include "agent/enroll/renew.h"
 #include "agent/inventory/inventory_host.h"
 #include "agent/monitor.h"
@@ -41,6 +42,7 @@ struct agent {
     struct os_lock *dir_lock;
     struct agent_identity identity;
     struct privacy *filter;
+    struct schema_source *schemas; /* NULL: no providers are chosen */
     struct monitor *monitor;
     struct source_about about;        /* as it was at start: the source changes its own */
     struct inventory_host *inventory; /* the uplink's thread's; NULL: a recording, of elsewhere */
@@ -497,8 +499,18 @@ static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
     if (e) {
         return errmsg_set(why, e, "cannot set up the agent's privacy: %s", err_text(e));
     }
+    if (events.n_providers) {
+        e = schema_source_open(&a->schemas, "events.manifests", a->opts.conf->manifests,
+                               a->opts.n_files == 0, why);
+        if (e) {
+            return e;
+        }
+    }
     events.privacy = a->filter;
     events.refused = &a->no_events;
+    events.schemas = a->schemas ? schema_source_put : NULL;
+    events.schemas_ctx = a->schemas;
+    events.at_once = a->opts.n_files > 0;
     if (a->opts.n_files == 0) {
         err_ignore(
             own_open(&a->own)); /* a service to others: without it the agent is what it was */
@@ -791,6 +803,7 @@ void agent_destroy(struct agent *a, int64_t until_ns)
     inventory_host_destroy(a->inventory);
     batch_destroy(a->batch);
     monitor_destroy(a->monitor);
+    schema_source_close(a->schemas);
     own_close(a->own);
     agent_store_close(&a->store);
     privacy_destroy(a->filter);

@@ -177,6 +177,7 @@ void monitor_stats(struct monitor *m, struct monitor_stats *out);
 size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max);
 /* The monitor's own. The source, NULL before it is open; what is meant of providers, and a call on
  * the core thread, from any. */
+NODISCARD enum err monitor_conf_check(const struct monitor_conf *conf, struct errmsg *why);
 struct source *monitor_opened(struct monitor *m);
 struct meant *monitor_meant(struct monitor *m);
 void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg);

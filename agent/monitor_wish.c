@@ -4,8 +4,20 @@
 #include <string.h>
 
 #include "agent/forward/meant.h"
+#include "common/base/clk.h"
 
 enum { FLAG_THREAD = 0x2, FLAG_CSWITCH = 0x10 }; /* EVENT_TRACE_FLAG_… */
+
+enum err monitor_conf_check(const struct monitor_conf *conf, struct errmsg *why)
+{
+    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S) {
+        return errmsg_set(why, ERR_RANGE, "samples are made every 1 ms to 10 s");
+    }
+    if (conf->processes_max == 0 || !conf->tick || !conf->life) {
+        return errmsg_set(why, ERR_INVALID, "the monitor needs room and somebody who listens");
+    }
+    return ERR_OK;
+}
 
 struct source_name {
     const char *name;

@@ -379,6 +379,7 @@ static void monitor_forward(struct monitor *m, const struct raw_event *raw,
     struct proc_info info = {.id = {.pid = raw->pid != EVENT_NO_ID ? raw->pid : 0}};
     struct instance *p = raw->pid != EVENT_NO_ID ? instances_owner(m->table, raw->pid) : NULL;
     struct life_event ev;
+    enum err e;
 
     if (p) {
         info.id = p->info.id;
@@ -393,9 +394,14 @@ static void monitor_forward(struct monitor *m, const struct raw_event *raw,
     }
     if (!(p ? monitor_wants(m, p) : process_filter_wants(m->who, &info))) {
         forward_hide(m->forward);
-    } else if (forward_event(m->forward, raw, only, &ev) == ERR_OK) {
+        return;
+    }
+    e = forward_event(m->forward, raw, only, &ev);
+    if (e == ERR_OK) {
         ev.info = info;
         m->conf.life(m->conf.ctx, &ev);
+    } else if (e == ERR_BUSY) {
+        forward_hold(m->forward, raw, only, &info);
     }
 }
 
@@ -410,6 +416,7 @@ static void monitor_on_raw(void *ctx, const struct raw_event *raw)
     } else if (decode_event(m->decode, raw, &ev) == ERR_OK) { /* else counted there */
         monitor_take_event(m, &ev);
     } else if (m->forward || m->watch) {
+        forward_give_held(m->forward, m->conf.life, m->conf.ctx);
         monitor_forward(m, raw, only);
     }
 }
@@ -464,6 +471,7 @@ static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
         monitor_answer_calls(m);
         return;
     }
+    forward_give_held(m->forward, m->conf.life, m->conf.ctx);
     sampler_advance(m->sampler, wall_ns, mono_ns);
     lifecycle_advance(m->life, wall_ns, mono_ns);
     instances_expire(m->table, mono_ns);
@@ -474,20 +482,9 @@ static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 
 /* -- building -- */
 
-static enum err monitor_check_conf(const struct monitor_conf *conf, struct errmsg *why)
-{
-    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S) {
-        return errmsg_set(why, ERR_RANGE, "samples are made every 1 ms to 10 s");
-    }
-    if (conf->processes_max == 0 || !conf->tick || !conf->life) {
-        return errmsg_set(why, ERR_INVALID, "the monitor needs room and somebody who listens");
-    }
-    return ERR_OK;
-}
-
 enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, struct errmsg *why)
 {
-    enum err e = monitor_check_conf(conf, why);
+    enum err e = monitor_conf_check(conf, why);
     struct monitor *m = e ? NULL : mem_zalloc(sizeof *m);
 
     if (!m) {
@@ -662,6 +659,7 @@ static enum err monitor_run_core(struct monitor *m)
         lifecycle_finish(m->life);
         sampler_finish(m->sampler);
     }
+    forward_finish(m->forward);
     if (m->conf.ended) {
         m->conf.ended(m->conf.ctx, e);
     }

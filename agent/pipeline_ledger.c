@@ -31,6 +31,7 @@ size_t pipeline_ledger(const struct monitor_stats *s, struct ledger_row *rows, s
         {"forward", "size", s->forward.size},
         {"forward", "filtered", s->forward.filtered},
         {"forward", "no_schema", s->forward.no_schema},
+        {"forward", "held", s->forward.held},
         {"forward", "undecodable", s->forward.undecodable},
         {"forward", "refused", s->forward.refused},
         {"forward", "unknown", s->forward.unknown},

@@ -199,6 +199,9 @@ static const struct conf_key keys[] = {
     {"events.providers", CONF_LIST, "", 0, FORWARD_CHOICES_MAX, NULL,
      "NAME[#id+id], a pattern such as MyCompany-*, or {GUID}: whose events are sent as they are, "
      "with the values of their fields; of those that etw.providers has, or a recording holds"},
+    {"events.manifests", CONF_TEXT, "", 0, 0, NULL,
+     "a manifest (.man, .xml, or a .dll or .exe that has one), or a directory of them: what events "
+     "look like that say it nowhere; before what Windows knows and the program's own tables"},
     {"events.rate", CONF_INT, "100", 0, 1000000, NULL,
      "events a second of one provider that are sent, 0 = any number,"},
     {"events.burst", CONF_INT, "1000", 1, 1000000, NULL, "so many at once,"},
@@ -330,8 +333,12 @@ static enum err read_paths(struct agent_conf *c, struct errmsg *why)
     c->cert = os_path_join(c->state_dir, conf_text(c->raw, "tls.cert"));
     c->key = os_path_join(c->state_dir, conf_text(c->raw, "tls.key"));
     c->spool_dir = os_path_join(c->state_dir, conf_text(c->raw, "spool.dir"));
-    return c->ca && c->cert && c->key && c->spool_dir ? ERR_OK
-                                                      : errmsg_set(why, ERR_NOMEM, "out of memory");
+    c->manifests = conf_text(c->raw, "events.manifests")[0]
+                       ? os_path_join(c->state_dir, conf_text(c->raw, "events.manifests"))
+                       : mem_strdup("");
+    return c->ca && c->cert && c->key && c->spool_dir && c->manifests
+               ? ERR_OK
+               : errmsg_set(why, ERR_NOMEM, "out of memory");
 }
 
 static void read_log(struct agent_conf *c)
@@ -509,6 +516,7 @@ void agent_conf_fini(struct agent_conf *c)
     mem_free(c->cert);
     mem_free(c->key);
     mem_free(c->spool_dir);
+    mem_free(c->manifests);
     mem_free(c->pids);
     conf_destroy(c->raw);
     *c = (struct agent_conf){0};

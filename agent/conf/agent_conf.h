@@ -45,6 +45,7 @@ struct agent_conf {
     struct budget_conf budget; /* cpus and request are not settings */
     struct etw_conf etw;
     struct forward_conf events; /* without privacy; no providers: nothing is forwarded */
+    char *manifests;            /* owned, as ca: what describes events; "" = none */
     size_t slow_top;            /* processes opened in */
     int64_t slow_period_ns;
     enum log_level log_level;

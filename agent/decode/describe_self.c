@@ -1,5 +1,6 @@
 #include "agent/decode/describe_self.h"
 
+#include "agent/decode/schema/describe_manifest.h"
 #include "agent/decode/schema/describe_metadata.h"
 #include "agent/decode/schema/describe_tracelogging.h"
 #include "agent/decode/schema/payload.h"
@@ -12,7 +13,7 @@ struct describe_self {
     struct payload payload;
     struct tracelogging tracelogging;
     struct metadata metadata;
-    struct manifests *manifests;
+    struct manifests manifests;
     bool early; /* schemas come ahead of everything, so each comes a second time */
 };
 
@@ -24,10 +25,8 @@ enum err describe_self_create(struct describe_self **out, size_t schema_max)
     if (!d) {
         return ERR_NOMEM;
     }
+    describe_manifest_init(&d->manifests);
     e = schema_create(&d->schema, schema_max);
-    if (!e) {
-        e = describe_self_manifests_create(&d->manifests);
-    }
     if (e) {
         describe_self_destroy(d);
         return e;
@@ -39,7 +38,7 @@ enum err describe_self_create(struct describe_self **out, size_t schema_max)
 void describe_self_destroy(struct describe_self *d)
 {
     if (d) {
-        describe_self_manifests_destroy(d->manifests);
+        describe_manifest_fini(&d->manifests);
         schema_destroy(d->schema);
         mem_free(d);
     }
@@ -47,20 +46,19 @@ void describe_self_destroy(struct describe_self *d)
 
 bool describe_self_carries(const struct raw_event *raw)
 {
-    return describe_self_manifests_is(raw) || describe_metadata_is(raw);
+    return describe_manifest_is(raw) || describe_metadata_is(raw);
 }
 
 void describe_self_learn(struct describe_self *d, const struct raw_event *raw)
 {
-    uint64_t events = 0;
+    uint64_t events = 0, broken = 0;
 
     d->early |= raw->early;
     if (d->early && !raw->early) {
         return;
     }
-    if (describe_self_manifests_is(
-            raw)) { /* what cannot be read stays without a schema, and is counted so */
-        err_ignore(describe_self_manifests_learn(d->manifests, d->schema, raw, &events));
+    if (describe_manifest_is(raw)) { /* what cannot be read stays without a schema, counted so */
+        err_ignore(describe_manifest_learn(&d->manifests, d->schema, raw, &events, &broken));
     } else {
         err_ignore(describe_metadata_learn(&d->metadata, d->schema, raw, &events));
     }
@@ -70,6 +68,23 @@ void describe_self_learn(struct describe_self *d, const struct raw_event *raw)
 uint64_t describe_self_schemas(const struct describe_self *d)
 {
     return d->schemas;
+}
+
+void describe_self_absorb(struct describe_self *d, const struct schema *from)
+{
+    uint64_t events;
+
+    err_ignore(schema_absorb(d->schema, from, &events)); /* what has no room stays unknown */
+    d->schemas++;                                        /* a provider's name is news, too */
+}
+
+bool describe_self_asks(struct describe_self *d, const struct raw_event *raw)
+{
+    uint64_t key = UINT64_C(1) << 32 | (uint64_t)raw->version << 16 | raw->id;
+
+    return raw->form == RAW_MANIFEST && !describe_tracelogging_is(raw) &&
+           !schema_find_event(d->schema, raw) &&
+           schema_put_seen(d->schema, raw->guid, key) == ERR_OK;
 }
 
 /* The record's own schema, or what the stream taught of it; NULL: none. */

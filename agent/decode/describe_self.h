@@ -1,6 +1,7 @@
 /* Events that describe themselves, for a program that has no room for more: TraceLogging (in the
  * record), EventSource manifests and event metadata (in the stream). The decoders are those of
  * describe.h; layouts of kernel classes, WPP and given schemas are not here.
+ * What else is known of events comes by describe_self_absorb.
  * Bounds:  schemas together take at most schema_max bytes. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_SELF_H
 #define PROCFLEET_AGENT_DECODE_DESCRIBE_SELF_H
@@ -19,20 +20,17 @@ bool describe_self_carries(const struct raw_event *raw);
 void describe_self_learn(struct describe_self *d, const struct raw_event *raw);
 uint64_t describe_self_schemas(const struct describe_self *d); /* events known by now */
 
+/* What others know: as if the stream had taught it. Borrowed during the call. */
+struct schema;
+void describe_self_absorb(struct describe_self *d, const struct schema *from);
+
+/* Whether nothing tells how the event looks, and that was not asked before. */
+bool describe_self_asks(struct describe_self *d, const struct raw_event *raw);
+
 /* As describe_name and describe_values. */
 void describe_self_name(struct describe_self *d, const struct raw_event *raw,
                         struct described *out);
 NODISCARD enum err describe_self_values(struct describe_self *d, const struct raw_event *raw,
                                         const struct value_sink *sink, struct described *out);
-
-/* -- of the system: a build for Windows reads no XML, so it has no manifests -- */
-
-struct schema;
-struct manifests;
-bool describe_self_manifests_is(const struct raw_event *raw);
-NODISCARD enum err describe_self_manifests_create(struct manifests **out);
-void describe_self_manifests_destroy(struct manifests *ms); /* NULL is allowed */
-NODISCARD enum err describe_self_manifests_learn(struct manifests *ms, struct schema *s,
-                                                 const struct raw_event *raw, uint64_t *events);
 
 #endif

@@ -12,13 +12,13 @@ static enum err add_manifests(struct etl_job *job, struct errmsg *why)
 {
     const char *paths[OPT_MANY_MAX];
     size_t n = opt_values(job->args, "manifests", paths, OPT_MANY_MAX);
-    enum err e = n ? etl_manifests_create(&job->schemas.manifests) : ERR_OK;
+    enum err e = n ? manifest_files_create(&job->schemas.manifests) : ERR_OK;
 
     for (size_t i = 0; i < n && !e; i++) {
-        e = etl_manifests_add(job->schemas.manifests, paths[i], why);
+        e = manifest_files_add(job->schemas.manifests, "--manifests", paths[i], why);
     }
     if (e) { /* why is said once */
-        etl_manifests_destroy(job->schemas.manifests);
+        manifest_files_destroy(job->schemas.manifests);
         job->schemas.manifests = NULL;
     }
     return e;
@@ -67,11 +67,11 @@ enum err etl_job_begin(struct etl_job *job, const struct opt_args *args,
     return job->no_files ? ERR_OK : add_manifests(job, why);
 }
 
-static void say_manifests(const struct etl_manifests *manifests)
+static void say_manifests(const struct manifest_files *manifests)
 {
-    struct etl_manifests_counts n;
+    struct manifest_files_counts n;
 
-    etl_manifests_stats(manifests, &n);
+    manifest_files_stats(manifests, &n);
     if (n.damaged) {
         fprintf(stderr, "procfleet-etl: --manifests: %llu damaged: what they say is left out\n",
                 (unsigned long long)n.damaged);
@@ -87,7 +87,7 @@ void etl_job_end(struct etl_job *job)
     if (job->schemas.manifests) {
         say_manifests(job->schemas.manifests);
     }
-    etl_manifests_destroy(job->schemas.manifests);
+    manifest_files_destroy(job->schemas.manifests);
 }
 
 size_t etl_job_parts(const struct etl_job *job)

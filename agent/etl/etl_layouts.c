@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "agent/decode/layout_more.h"
+#include "agent/decode/schema/known_schemas.h"
 #include "agent/decode/schema/schema.h"
 #include "agent/etl/etl_commands.h"
 #include "agent/etl/etl_kinds.h"
-#include "agent/etl/schema/etl_known.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
@@ -465,7 +465,7 @@ static enum err rows_provider(struct etl_layouts *l, const uint8_t guid[16])
     if (e) {
         return e;
     }
-    e = etl_known_put(s, guid);
+    e = known_schemas_put(s, guid);
     if (!e) {
         schema_each_event(s, events_add, &events);
         e = events.failed;
@@ -546,7 +546,7 @@ static enum err rows_all(struct etl_layouts *l)
     for (size_t i = 0; layout_more_class(i) && !e; i++) {
         e = rows_class(l, layout_more_class(i));
     }
-    for (size_t i = 0; etl_known_provider(i, guid) && !e; i++) {
+    for (size_t i = 0; known_schemas_provider(i, guid) && !e; i++) {
         e = rows_provider(l, guid);
     }
     return e;

@@ -170,7 +170,12 @@ static void on_identity(struct etl_modules *m, const struct raw_event *raw)
     base = etl_fields_uint(&m->fields, "ImageBase", 0);
     i = image_find(m, pid, base);
     i = i ? i : image_add(m, pid, base);
-    if (i && raw->opcode == 0) {
+    if (i && raw->form == RAW_MANIFEST) { /* our own recorder's, which has it all */
+        i->stamp = (uint32_t)etl_fields_uint(&m->fields, "TimeDateStamp", i->stamp);
+        i->size = i->size ? i->size : etl_fields_uint(&m->fields, "ImageSize", 0);
+        i->path = i->path ? i->path : text_keep(m, etl_fields_text(&m->fields, "FileName"));
+        on_symbols(m, i);
+    } else if (i && raw->opcode == 0) {
         i->stamp = (uint32_t)etl_fields_uint(&m->fields, "TimeDateStamp", i->stamp);
         i->size = i->size ? i->size : etl_fields_uint(&m->fields, "ImageSize", 0);
         i->original = text_keep(m, etl_fields_text(&m->fields, "OriginalFileName"));
@@ -181,7 +186,7 @@ static void on_identity(struct etl_modules *m, const struct raw_event *raw)
 
 static void on_record(void *ctx, const struct etl_walk_record *r)
 {
-    static const uint8_t image_id[16] = ETW_CONTROL_IMAGE_ID;
+    static const uint8_t image_id[16] = ETW_CONTROL_IMAGE_ID, own[16] = ETW_PROVIDER_OWN;
     struct etl_modules *m = ctx;
     const struct raw_event *raw = r->raw;
 
@@ -189,6 +194,9 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
         if (raw->opcode == 0 || raw->opcode == 36 || raw->opcode == 37 || raw->opcode == 64) {
             on_identity(m, raw); /* they stand at the end */
         }
+    } else if (raw->form == RAW_MANIFEST && raw->opcode == ETW_OWN_IMAGE &&
+               memcmp(raw->guid, own, sizeof own) == 0) {
+        on_identity(m, raw);
     } else if (etl_range_takes(&m->range, m->walk, r) && r->ev &&
                (r->ev->kind == EV_IMAGE_LOAD || r->ev->kind == EV_IMAGE_FOUND ||
                 r->ev->kind == EV_IMAGE_LAST || r->ev->kind == EV_IMAGE_UNLOAD)) {

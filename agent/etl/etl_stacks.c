@@ -209,7 +209,7 @@ static void on_symbols(struct etl_stacks *s, const struct raw_event *raw)
 
 static void on_look(void *ctx, const struct etl_walk_record *r)
 {
-    static const uint8_t image_id[16] = ETW_CONTROL_IMAGE_ID;
+    static const uint8_t image_id[16] = ETW_CONTROL_IMAGE_ID, own[16] = ETW_PROVIDER_OWN;
     struct etl_stacks *s = ctx;
 
     if (etl_methods_record(s->methods, r->raw)) {
@@ -217,8 +217,8 @@ static void on_look(void *ctx, const struct etl_walk_record *r)
     }
     if (r->ev) {
         etl_images_event(s->images, r->ev);
-    } else if (r->raw->form == RAW_CLASSIC && r->raw->opcode == 36 &&
-               memcmp(r->raw->guid, image_id, sizeof image_id) == 0) {
+    } else if (r->raw->opcode == ETW_OWN_IMAGE &&
+               (memcmp(r->raw->guid, image_id, 16) == 0 || memcmp(r->raw->guid, own, 16) == 0)) {
         on_symbols(s, r->raw);
     }
 }

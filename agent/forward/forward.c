@@ -2,9 +2,12 @@
  * what passes is described. */
 #include "agent/forward/forward.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/decode/schema/schema.h"
+#include "agent/forward/schema_lane.h"
 #include "agent/source/etw_provider.h"
 #include "common/base/clk.h"
 #include "common/base/cur.h"
@@ -30,7 +33,19 @@ struct provider {
     bool named;       /* nothing more will be learnt of its name */
     uint64_t choices; /* a bit for each that it fits */
     uint64_t asked;   /* schemas there were when its name was last asked for */
+    enum { NAME_OPEN, NAME_WANTED, NAME_ASKED, NAME_ANSWERED } name; /* of conf.schemas */
+    uint64_t missed, hidden; /* records until it is answered: no room; not to be reported */
     struct bucket bucket;
+};
+
+/* A record that waits; behind it its payload, its extended items, the process's name, and field and
+ * value that are meant, each with a NUL. */
+struct held {
+    size_t bytes; /* of it all */
+    struct raw_event raw;
+    struct proc_id id;
+    size_t name_n, field_n, value_n;
+    bool counted; /* in stats.in and stats.held */
 };
 
 struct forward {
@@ -52,10 +67,21 @@ struct forward {
     unsigned depth, dropped_at;
     bool named; /* the value before was a secret's name: this one may be the secret */
     bool redacted;
-    const struct source_provider *only; /* NULL: whatever its fields hold */
-    bool meant;                         /* the field has been seen with its value */
+    struct str field;  /* only events where it is `value`; empty: whatever they hold */
+    const char *value; /* both are valid during the call */
+    bool meant;        /* the field has been seen with its value */
     struct event_values values;
     struct event_type type;
+
+    struct schema_lane *lane; /* NULL: nothing was asked yet */
+    struct {                  /* under way, oldest first */
+        struct raw_event about;
+    } asks[SCHEMA_LANE_ASKS];
+    size_t n_asks;
+    bool counted;  /* the event that forward_event could not give yet */
+    uint8_t *held; /* FORWARD_HELD_BYTES, aligned; NULL: none was ever held */
+    size_t held_n, held_at,
+        kept; /* bytes; of a round of forward_held: read so far, kept of these */
 };
 
 /* -- what is chosen -- */
@@ -175,6 +201,119 @@ static struct provider *provider_find(struct forward *f, const struct raw_event 
     return provider_add(f, raw, key);
 }
 
+/* -- who else knows -- */
+
+/* Asks where a recording can wait. */
+static void schemas_ask_now(struct forward *f, const struct raw_event *raw)
+{
+    struct schema *answer;
+
+    if (schema_create(&answer, FORWARD_SCHEMA_MAX) == ERR_OK) {
+        f->conf.schemas(f->conf.schemas_ctx, answer, raw);
+        describe_self_absorb(f->describe, answer);
+        f->schemas = describe_self_schemas(f->describe);
+        schema_destroy(answer);
+    }
+}
+
+static bool same_event(const struct raw_event *a, const struct raw_event *b)
+{
+    return a->id == b->id && a->version == b->version &&
+           memcmp(a->guid, b->guid, sizeof a->guid) == 0;
+}
+
+/* Whether the question is under way from now on; false: too many are, or there is no thread. */
+static bool schemas_ask(struct forward *f, const struct raw_event *raw)
+{
+    for (size_t i = 0; i < f->n_asks; i++) {
+        if (same_event(&f->asks[i].about, raw)) {
+            return true;
+        }
+    }
+    if (!f->lane && schema_lane_open(&f->lane, f->conf.schemas, f->conf.schemas_ctx)) {
+        f->conf.schemas = NULL; /* no thread: as if nobody knew */
+        return false;
+    }
+    if (!schema_lane_ask(f->lane, raw)) {
+        return false;
+    }
+    f->asks[f->n_asks++].about = *raw;
+    return true;
+}
+
+/* Whether the event's schema is being asked for. What has been asked for in vain is not again. */
+static bool schemas_await(struct forward *f, const struct raw_event *raw)
+{
+    for (size_t i = 0; i < f->n_asks; i++) {
+        if (same_event(&f->asks[i].about, raw)) {
+            return true;
+        }
+    }
+    if (!f->conf.schemas) {
+        return false;
+    }
+    if (f->n_asks == SCHEMA_LANE_ASKS) {
+        return raw->form == RAW_MANIFEST; /* later, when one of those is answered */
+    }
+    return describe_self_asks(f->describe, raw) && schemas_ask(f, raw);
+}
+
+/* Its name may choose it: whether that is being asked for. */
+static bool provider_await_name(struct forward *f, struct provider *p, const struct raw_event *raw)
+{
+    bool by_name = false;
+
+    if (p->name == NAME_OPEN && f->conf.schemas && raw->form == RAW_MANIFEST) {
+        for (size_t i = 0; i < f->conf.n_providers; i++) {
+            by_name = by_name || f->choices[i].name.n > 0;
+        }
+        p->name = !by_name || p->named || p->choices ? NAME_ANSWERED : NAME_WANTED;
+    }
+    if (p->name == NAME_WANTED && !f->conf.schemas) {
+        p->name = NAME_ANSWERED;
+    } else if (p->name == NAME_WANTED && f->conf.at_once) {
+        schemas_ask_now(f, raw);
+        p->name = NAME_ANSWERED;
+        provider_ask_name(f, p, raw);
+    } else if (p->name == NAME_WANTED && schemas_ask(f, raw)) {
+        p->name = NAME_ASKED;
+    }
+    return p->name == NAME_WANTED || p->name == NAME_ASKED;
+}
+
+/* What could not wait for the name is counted now that it is known. */
+static void provider_answered(struct forward *f, struct provider *p, const struct raw_event *about)
+{
+    p->name = NAME_ANSWERED;
+    provider_ask_name(f, p, about);
+    if (p->choices) {
+        f->stats.in += p->missed + p->hidden;
+        f->stats.no_schema += p->missed;
+        f->stats.filtered += p->hidden;
+    }
+    p->missed = p->hidden = 0;
+}
+
+static void schemas_take_answers(struct forward *f)
+{
+    struct raw_event about;
+    struct schema *answer;
+    struct provider *p;
+
+    while (f->lane && schema_lane_take(f->lane, &answer, &about)) {
+        memmove(&f->asks[0], &f->asks[1], --f->n_asks * sizeof f->asks[0]);
+        if (answer) {
+            describe_self_absorb(f->describe, answer);
+            f->schemas = describe_self_schemas(f->describe);
+            schema_destroy(answer);
+        }
+        p = provider_find(f, &about);
+        if (p && p->name == NAME_ASKED) {
+            provider_answered(f, p, &about);
+        }
+    }
+}
+
 bool forward_takes(struct forward *f, const struct raw_event *raw)
 {
     struct provider *p;
@@ -192,7 +331,8 @@ bool forward_takes(struct forward *f, const struct raw_event *raw)
     if (p && !p->named && p->asked != f->schemas) {
         provider_ask_name(f, p, raw);
     }
-    return p && p->choices && provider_has(f, p, number_of(raw));
+    return p &&
+           (provider_await_name(f, p, raw) || (p->choices && provider_has(f, p, number_of(raw))));
 }
 
 /* -- rates -- */
@@ -336,8 +476,8 @@ static void take_value(void *ctx, const struct value *v)
     struct value shown = *v;
     bool follows;
 
-    if (f->only && !f->meant && f->depth == 0 && str_eq(v->name, str_make(f->only->field))) {
-        f->meant = value_is(v, f->only->value);
+    if (!f->meant && f->depth == 0 && str_eq(v->name, f->field)) {
+        f->meant = value_is(v, f->value);
     }
     if (f->drop) {
         return;
@@ -442,19 +582,40 @@ enum err forward_describe(struct forward *f, const struct raw_event *raw, struct
     return describe_into(f, raw, &sink, out) ? ERR_NOTFOUND : ERR_OK;
 }
 
+static bool name_is_open(const struct provider *p)
+{
+    return p->name == NAME_WANTED || p->name == NAME_ASKED;
+}
+
 void forward_hide(struct forward *f)
 {
+    if (name_is_open(f->last)) {
+        f->last->hidden++;
+        return;
+    }
     f->stats.in++;
     f->stats.filtered++;
 }
 
-enum err forward_event(struct forward *f, const struct raw_event *raw,
-                       const struct source_provider *only, struct life_event *out)
+/* Its values as far as they may leave. */
+static enum err describe_meant(struct forward *f, const struct raw_event *raw,
+                               struct life_event *out)
 {
     const struct value_sink sink = {f, take_value, take_begin, take_end};
+
+    f->to = event_values_begin(&f->values);
+    f->drop = f->redacted = f->named = false;
+    f->depth = 0;
+    f->meant = !f->field.n;
+    return describe_into(f, raw, &sink, out);
+}
+
+/* A chosen event of f->last, where f->field and f->value are set. ERR_BUSY: its schema is awaited;
+ * nothing but that was done. */
+static enum err event_give(struct forward *f, const struct raw_event *raw, struct life_event *out)
+{
     enum err e;
 
-    f->stats.in++;
     if (f->conf.refused && atomic_load_explicit(f->conf.refused, memory_order_relaxed)) {
         f->stats.refused++;
         return ERR_NOTFOUND;
@@ -463,12 +624,14 @@ enum err forward_event(struct forward *f, const struct raw_event *raw,
         f->stats.rate++;
         return ERR_NOTFOUND;
     }
-    f->to = event_values_begin(&f->values);
-    f->drop = f->redacted = f->named = false;
-    f->depth = 0;
-    f->only = only && only->field[0] ? only : NULL;
-    f->meant = !f->only;
-    e = describe_into(f, raw, &sink, out);
+    e = describe_meant(f, raw, out);
+    if (e == ERR_NOTFOUND && f->conf.at_once && f->conf.schemas &&
+        describe_self_asks(f->describe, raw)) {
+        schemas_ask_now(f, raw);
+        e = describe_meant(f, raw, out);
+    } else if (e == ERR_NOTFOUND && !f->conf.at_once && schemas_await(f, raw)) {
+        return ERR_BUSY;
+    }
     if (e) {
         f->stats.no_schema += e == ERR_NOTFOUND;
         f->stats.undecodable += e != ERR_NOTFOUND;
@@ -486,6 +649,160 @@ enum err forward_event(struct forward *f, const struct raw_event *raw,
     out->value_flags |= f->redacted ? LIFE_VALUES_REDACTED : 0;
     f->stats.out++;
     return ERR_OK;
+}
+
+enum err forward_event(struct forward *f, const struct raw_event *raw,
+                       const struct source_provider *only, struct life_event *out)
+{
+    f->counted = !name_is_open(f->last);
+    if (!f->counted) {
+        return ERR_BUSY;
+    }
+    f->stats.in++;
+    f->field = str_make(only ? only->field : "");
+    f->value = only ? only->value : "";
+    return event_give(f, raw, out);
+}
+
+/* -- what waits -- */
+
+#define HELD_ALIGN 16u
+
+static uint8_t *held_put(uint8_t *to, const void *p, size_t n)
+{
+    if (n > 0) {
+        memcpy(to, p, n);
+    }
+    return to + n;
+}
+
+void forward_hold(struct forward *f, const struct raw_event *raw,
+                  const struct source_provider *only, const struct proc_info *info)
+{
+    struct held h = {.raw = *raw,
+                     .id = info->id,
+                     .name_n = info->name.n,
+                     .field_n = (only ? strlen(only->field) : 0) + 1,
+                     .value_n = (only ? strlen(only->value) : 0) + 1,
+                     .counted = f->counted};
+    uint8_t *to;
+
+    assert(f->held_at == 0); /* no round of forward_held is under way */
+    h.bytes = sizeof h + raw->payload_n + raw->ext_n + h.name_n + h.field_n + h.value_n;
+    h.bytes = (h.bytes + HELD_ALIGN - 1) / HELD_ALIGN * HELD_ALIGN;
+    f->held = f->held ? f->held : mem_alloc(FORWARD_HELD_BYTES);
+    if (!f->held || h.bytes > FORWARD_HELD_BYTES - f->held_n) {
+        f->stats.no_schema += h.counted;
+        f->last->missed += !h.counted;
+        return;
+    }
+    to = held_put(f->held + f->held_n, &h, sizeof h);
+    to = held_put(to, raw->payload, raw->payload_n);
+    to = held_put(to, raw->ext, raw->ext_n);
+    to = held_put(to, info->name.p, h.name_n);
+    to = held_put(to, only ? only->field : "", h.field_n);
+    (void)held_put(to, only ? only->value : "", h.value_n);
+    f->held_n += h.bytes;
+    f->stats.held += h.counted;
+}
+
+/* The one that stands there, and what belongs to it. */
+static struct held *held_read(struct forward *f, struct str *name)
+{
+    struct held *h = (struct held *)(void *)(f->held + f->held_at);
+    const char *p = (const char *)(h + 1);
+
+    h->raw.payload = (const uint8_t *)p;
+    h->raw.ext = h->raw.ext_n ? (const uint8_t *)p + h->raw.payload_n : NULL;
+    p += h->raw.payload_n + h->raw.ext_n;
+    *name = (struct str){p, h->name_n};
+    f->field = str_make(p + h->name_n);
+    f->value = p + h->name_n + h->field_n;
+    return h;
+}
+
+static void held_keep(struct forward *f, const struct held *h)
+{
+    size_t bytes = h->bytes;
+
+    memmove(f->held + f->kept, h, bytes); /* to where it stands, or before */
+    f->kept += bytes;
+}
+
+/* ERR_BUSY: it waits on. */
+static enum err held_try(struct forward *f, struct held *h, struct life_event *out)
+{
+    struct provider *p = provider_find(f, &h->raw);
+    enum err e;
+
+    assert(p); /* it was remembered when the record came */
+    f->last = p;
+    if (provider_await_name(f, p, &h->raw)) {
+        return ERR_BUSY;
+    }
+    if (!h->counted && (!p->choices || !provider_has(f, p, number_of(&h->raw)))) {
+        return ERR_NOTFOUND; /* it was none that is chosen */
+    }
+    f->stats.in += !h->counted;
+    f->stats.held -= h->counted;
+    h->counted = true;
+    e = event_give(f, &h->raw, out);
+    f->stats.held += e == ERR_BUSY;
+    return e;
+}
+
+bool forward_answered(const struct forward *f)
+{
+    return f->lane && schema_lane_answered(f->lane);
+}
+
+enum err forward_held(struct forward *f, struct life_event *out)
+{
+    struct str name;
+
+    if (f->held_at == 0) {
+        if (!forward_answered(f)) {
+            return ERR_NOTFOUND;
+        }
+        schemas_take_answers(f);
+    }
+    while (f->held_at < f->held_n) {
+        struct held *h = held_read(f, &name);
+        const struct proc_id id = h->id;
+        size_t bytes = h->bytes;
+        enum err e = held_try(f, h, out);
+
+        f->held_at += bytes;
+        if (e == ERR_BUSY) {
+            held_keep(f, h);
+        } else if (e == ERR_OK) {
+            out->info = (struct proc_info){.id = id, .name = name};
+            return ERR_OK;
+        }
+    }
+    f->held_n = f->kept;
+    f->held_at = f->kept = 0;
+    return ERR_NOTFOUND;
+}
+
+void forward_give_held(struct forward *f, void (*life)(void *ctx, const struct life_event *ev),
+                       void *ctx)
+{
+    struct life_event ev;
+
+    while (f && forward_held(f, &ev) == ERR_OK) {
+        life(ctx, &ev);
+    }
+}
+
+void forward_finish(struct forward *f)
+{
+    if (!f) {
+        return;
+    }
+    f->stats.no_schema += f->stats.held;
+    f->stats.held = 0;
+    f->held_n = f->held_at = f->kept = 0;
 }
 
 const struct forward_stats *forward_stats(const struct forward *f)
@@ -529,7 +846,9 @@ enum err forward_create(struct forward **out, const struct forward_conf *conf, s
 void forward_destroy(struct forward *f)
 {
     if (f) {
+        schema_lane_close(f->lane);
         describe_self_destroy(f->describe);
+        mem_free(f->held);
         map_fini(&f->by_guid);
         mem_free(f->providers);
         mem_free(f);

@@ -48,17 +48,24 @@ bool own_listens(const struct own *o)
     return o && own_write_listens(o->write);
 }
 
-static void own_tell(struct own *o, const char *name, const struct own_field *fields, size_t n)
+static void own_tell_as(struct own *o, uint8_t opcode, const char *name,
+                        const struct own_field *fields, size_t n)
 {
     if (own_listens(o)) {
         own_event_make(&o->event, name, fields, n);
+        o->event.opcode = opcode;
         own_write_event(o->write, &o->event);
     }
 }
 
+static void own_tell(struct own *o, const char *name, const struct own_field *fields, size_t n)
+{
+    own_tell_as(o, 0, name, fields, n);
+}
+
 static struct own_field own_text(const char *name, struct str text)
 {
-    return (struct own_field){.name = name, .is_text = true, .text = text};
+    return (struct own_field){.name = name, .kind = OWN_TEXT, .text = text};
 }
 
 static struct own_field own_number(const char *name, uint64_t v)
@@ -86,6 +93,30 @@ void own_source(struct own *o, const char *name, struct str text)
     const struct own_field fields[] = {own_text("name", str_make(name)), own_text("text", text)};
 
     own_tell(o, "Source", fields, 2);
+}
+
+void own_image(struct own *o, const struct own_image *i)
+{
+    const struct own_field fields[] = {
+        own_number("ProcessId", i->pid),
+        own_number("ImageBase", i->base),
+        own_number("ImageSize", i->size),
+        own_number("TimeDateStamp", i->stamp),
+        {.name = "GuidSig", .kind = OWN_ID, .text = {(const char *)i->rsds, sizeof i->rsds}},
+        own_number("Age", i->age),
+        own_text("PDBFileName", i->pdb),
+        own_text("FileName", i->path)};
+
+    own_tell_as(o, ETW_OWN_IMAGE, "Image", fields, sizeof fields / sizeof *fields);
+}
+
+void own_schema(struct own *o, uint8_t opcode, const void *p, size_t n)
+{
+    const struct own_field field = {.name = "Info", .kind = OWN_BYTES, .text = {p, n}};
+
+    if (n <= OWN_SCHEMA_MAX) {
+        own_tell_as(o, opcode, "Schema", &field, 1);
+    }
 }
 
 void own_losses(struct own *o, const struct ledger_row *rows, size_t n)

@@ -10,19 +10,23 @@
 #include "common/base/str.h"
 
 #define OWN_EVENT_SCHEMA  256
-#define OWN_EVENT_PAYLOAD 4096
+#define OWN_EVENT_PAYLOAD ((size_t)50 << 10)
 #define OWN_EVENT_TEXT    1024
+
+enum own_kind { OWN_NUMBER, OWN_TEXT, OWN_ID, OWN_BYTES };
 
 struct own_field {
     const char *name;
-    bool is_text;
+    enum own_kind kind;
     uint64_t number;
-    struct str text; /* to its first NUL, cut at OWN_EVENT_TEXT bytes */
+    struct str text; /* OWN_TEXT: to its first NUL, cut at OWN_EVENT_TEXT bytes; OWN_ID: a GUID;
+                        OWN_BYTES: all, less than 64 KiB */
 };
 
 struct own_event {
     uint8_t schema[OWN_EVENT_SCHEMA], payload[OWN_EVENT_PAYLOAD];
     size_t schema_n, payload_n;
+    uint8_t opcode;
 };
 
 /* Names are ours: they fit. */

@@ -110,7 +110,8 @@ static EVENT_DATA_DESCRIPTOR own_part(const void *p, size_t n, ULONG type)
 
 void own_write_event(struct own_write *w, const struct own_event *e)
 {
-    const EVENT_DESCRIPTOR d = {.Channel = CHANNEL, .Level = LEVEL_INFO, .Keyword = KEYWORD};
+    const EVENT_DESCRIPTOR d = {
+        .Channel = CHANNEL, .Level = LEVEL_INFO, .Opcode = e->opcode, .Keyword = KEYWORD};
     EVENT_DATA_DESCRIPTOR parts[] = {own_part(w->traits, w->traits_n, OF_PROVIDER),
                                      own_part(e->schema, e->schema_n, OF_EVENT),
                                      own_part(e->payload, e->payload_n, 0)};

@@ -47,7 +47,7 @@ const struct opt_command record_cmd_opts = {
                 "  procfleet-etl summary --merge slow.kernel.etl slow.user.etl\n"
                 "\nIt needs an administrator; one recording at a time on a host, beside the agent "
                 "and others' "
-                "sessions. Exit codes: 0 done, 1 failed or not possible here, 2 usage, 3 events "
+                "sessions. Exit codes: 0 done, 1 failed or not possible here, 2 usage, 5 events "
                 "were lost\n",
 };
 
@@ -220,6 +220,10 @@ static int record_do(const struct record_plan *plan, struct record_files *files,
                 "procfleet-agent: %llu events and %llu buffers were lost: the disk, or memory, did "
                 "not keep pace\n",
                 (unsigned long long)result.events_lost, (unsigned long long)result.buffers_lost);
+    }
+    if (result.images || result.schemas) {
+        fprintf(stderr, "with the identity of %llu loaded modules and the looks of %llu events\n",
+                (unsigned long long)result.images, (unsigned long long)result.schemas);
     }
     printf("%s and %s: %.1f s; read them together: procfleet-etl summary --merge %s %s\n",
            files->kernel, files->user, (double)clock->took_ns / CLK_S, files->kernel, files->user);

@@ -20,6 +20,7 @@ struct record_files {
 struct record_result {
     uint64_t events_lost, buffers_lost; /* of both */
     char refused[512];                  /* what the system did not take, "" = nothing */
+    uint64_t images, schemas; /* whose identity, or look, was written into the user file */
 };
 
 /* Starts both, calls `wait`, and ends them when it returns. Errors: ERR_UNSUPPORTED (this system

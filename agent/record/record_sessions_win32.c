@@ -1,13 +1,14 @@
 /* The order matters: the kernel tells who lives when its flags are set, so that comes last at the
- * start; at the end the runtimes of .NET are asked where their methods lie, and only when what they
- * write has come to rest everything stops. What cannot be had is said and left out; whatever
- * happens, what was started is stopped. */
+ * start; at the end it is written what is loaded and what events look like, then the runtimes of
+ * .NET are asked where their methods lie, and only when what they write has come to rest everything
+ * stops. What cannot be had is said and left out; whatever happens, what was started is stopped. */
 #include "agent/record/record_sessions.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/own/own.h"
+#include "agent/record/record_identities.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
@@ -44,13 +45,13 @@ static void record_conf(struct etw_session_conf *c, const struct record_files *f
         ETW_GUID(0x2c1b0f4e, 0x5d70, 0x4f83, 0x9a, 0x41, 0x7e, 0xb2, 0x15, 0x60, 0xd3, 0xa8),
                          user_guid[16] = ETW_GUID(0x84e95a37, 0x1f0c, 0x4e6d, 0xb7, 0x25, 0x3c,
                                                   0xd8, 0x92, 0x4b, 0xf6, 0x10);
-    uint32_t least = kernel ? 64 : 32;
+    uint32_t least = kernel ? 64 : 32, ring = f->ring_mib * 1024u / (kernel ? KERNEL_KB : USER_KB);
 
     *c = (struct etw_session_conf){
         .kernel = kernel,
         .buffer_kb = kernel ? KERNEL_KB : USER_KB,
-        .min_buffers = f->ring_mib ? f->ring_mib : least,
-        .max_buffers = f->ring_mib ? f->ring_mib : 2 * least,
+        .min_buffers = ring ? ring : least,
+        .max_buffers = ring ? ring : 2 * least,
         .pool_mib = f->ring_mib > 2 * least ? f->ring_mib : 2 * least,
         .flush_s = FLUSH_S,
         .file = kernel ? f->kernel : f->user,
@@ -158,6 +159,15 @@ static void record_clr_rundown(struct recorder *r)
     record_rest(r);
 }
 
+static void record_identities(struct recorder *r, const struct record_plan *plan)
+{
+    struct record_identities done;
+
+    record_identities_write(plan, &done);
+    r->out->images = done.images;
+    r->out->schemas = done.schemas;
+}
+
 static enum err record_finish_one(struct recorder *r, struct etw_ctl *c, bool ring,
                                   struct errmsg *why)
 {
@@ -190,6 +200,7 @@ enum err record_sessions_run(const struct record_plan *plan, const struct record
     e = e ? e : record_start(&r, plan, files->stacks, why);
     if (!e) {
         wait(ctx);
+        record_identities(&r, plan);
         if (plan->clr_rundown) {
             record_clr_rundown(&r);
         }

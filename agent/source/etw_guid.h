@@ -80,6 +80,12 @@
 #define ETW_PROVIDER_KERNEL_PROCESS \
     ETW_GUID(0x22fb2cd6, 0x0e7b, 0x422b, 0xa0, 0xc7, 0x2f, 0xad, 0x1f, 0xd0, 0xe7, 0x16)
 
+/* Our own, see agent/own/own.h. 41bfdbd9-b56f-5500-9ad4-a4d50184f7d5 */
+#define ETW_PROVIDER_OWN \
+    ETW_GUID(0x41bfdbd9, 0xb56f, 0x5500, 0x9a, 0xd4, 0xa4, 0xd5, 0x01, 0x84, 0xf7, 0xd5)
+#define ETW_OWN_SCHEMA 32 /* opcodes of its events: as of the records that tools make; */
+#define ETW_OWN_MAP    33 /* two bytes of length stand before what those hold */
+#define ETW_OWN_IMAGE  36
 #define ETW_PROVIDER_CLR \
     ETW_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4)
 #define ETW_PROVIDER_KERNEL_NETWORK \

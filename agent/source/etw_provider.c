@@ -261,6 +261,13 @@ static enum err read_filters(struct source_provider *p, const char *text, struct
                strncmp(text, keys[i].key, key = strlen(keys[i].key))) {
             i++;
         }
+        if (strncmp(text, "stack=", 6) == 0) {
+            return errmsg_set(
+                why, ERR_UNSUPPORTED,
+                "stack= is not taken: batches hold no stacks, so that they would cost "
+                "the machine and tell nobody; 'record --stacks' has those of the "
+                "kernel's events");
+        }
         if (i == sizeof keys / sizeof *keys || (seen & 1u << i)) {
             return errmsg_set(why, ERR_INVALID, "'%.*s' is too much; %s", (int)(n < 40 ? n : 40),
                               text,

@@ -7,7 +7,8 @@
  * them (Microsoft-Windows-Kernel-Process: 0x10, starts and ends). IDs: these events only; then only
  * those of these processes, of these programs, and with this field of this value: the system is
  * asked to leave out the others, and what it tells nevertheless is left out here. Names are
- * compared without case; the list of known ones is short, a GUID always does.
+ * compared without case; the list of known ones is short, a GUID always does. There is no filter
+ * stack=: nothing that leaves the host has room for a stack.
  * Threads: any; no state. */
 #ifndef PROCFLEET_AGENT_SOURCE_ETW_PROVIDER_H
 #define PROCFLEET_AGENT_SOURCE_ETW_PROVIDER_H
@@ -42,7 +43,8 @@ struct source_provider {
     char value[SOURCE_PROVIDER_FIELD];
 };
 
-/* Errors: ERR_INVALID (`why` says which part), ERR_NOTFOUND (no such name) */
+/* Errors: ERR_INVALID (`why` says which part), ERR_NOTFOUND (no such name), ERR_UNSUPPORTED
+ * (stack=) */
 NODISCARD enum err etw_provider_parse(struct source_provider *out, const char *text,
                                       struct errmsg *why);
 

@@ -49,6 +49,7 @@ static const struct ledger_kind kinds[] = {
     {T("forward"), T("filtered"), DROPPED, LEDGER_EVENTS, false, false},
     {T("forward"), T("no_schema"), DROPPED, LEDGER_EVENTS, false, false},
     {T("forward"), T("undecodable"), DROPPED, LEDGER_EVENTS, false, false},
+    {T("forward"), T("held"), HELD, LEDGER_EVENTS, false, false},
     {T("forward"), T("refused"), DROPPED, LEDGER_EVENTS, false, false}, /* by the collector */
     {T("forward"), T("unknown"), WHY, LEDGER_EVENTS, false, false},
     {T("aggregate"), T("in"), IN, LEDGER_EVENTS, false, false},

@@ -41,7 +41,7 @@ def number(value):
 
 def maps():
     """Of the program's tables: map: {text: number}."""
-    with open(os.path.join(ROOT, "agent", "etl", "schema", "etl_known.txt"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "agent", "decode", "schema", "known_schemas.txt"), encoding="utf-8") as f:
         rows = [line.rstrip("\n").split("\t") for line in f if line.startswith("M\t")]
     return {row[1]: {e.partition("=")[2]: int(e.partition("=")[0]) for e in row[3:]} for row in rows}
 

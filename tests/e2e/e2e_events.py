@@ -21,6 +21,7 @@ TRACES = {
     "solar": ("primitive-types.etl", "solar_system"),
     "bond": ("tx-BondEtwSample.etl.xz", "MSOpenTech-Tx-BinaryEventSource"),
     "perfview": ("gc-dynamic-events.etl", "PerfView"),
+    "http": ("tx-HTTP_Server.etl", "Microsoft-Windows-HttpService"),  # by the tables of the program
     "logger": ("perfview-win81-x86.etl", "Company-*"),
 }
 ANY = {"events.rate": "0", "events.host_rate": "0", "events.host_bytes": "0"}

@@ -1,5 +1,5 @@
 /* Any bytes as a PE file with a compiled manifest; also as the resource alone. */
-#include "agent/etl/schema/etl_wevt.h"
+#include "agent/decode/schema/wevt.h"
 #include "common/base/mem.h"
 #include "tests/fuzz/touch.h"
 
@@ -33,10 +33,10 @@ static enum err on_stopped(void *ctx)
 static void try_elements(const uint8_t *p, size_t n)
 {
     struct touch touch = {0};
-    const struct etl_wevt_sink sink = {&touch, on_begin, on_end, on_stopped};
+    const struct wevt_sink sink = {&touch, on_begin, on_end, on_stopped};
     uint8_t *copy = touch_copy(p, n);
 
-    err_ignore(etl_wevt_elements(copy, n, copy, n, &sink)); /* any bytes are messages, too */
+    err_ignore(wevt_elements(copy, n, copy, n, &sink)); /* any bytes are messages, too */
     touch_balanced(&touch);
     free(copy);
 }
@@ -44,14 +44,14 @@ static void try_elements(const uint8_t *p, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
     struct touch_input b = {p, n};
-    const struct etl_wevt_input input = {touch_read, &b};
+    const struct wevt_input input = {touch_read, &b};
     uint8_t *resource;
     size_t size;
 
-    if (etl_wevt_resource(&input, ETL_WEVT_MESSAGES, &resource, &size) == ERR_OK) {
+    if (wevt_resource(&input, WEVT_MESSAGES, &resource, &size) == ERR_OK) {
         mem_free(resource);
     }
-    if (etl_wevt_resource(&input, ETL_WEVT_TEMPLATE, &resource, &size) == ERR_OK) {
+    if (wevt_resource(&input, WEVT_TEMPLATE, &resource, &size) == ERR_OK) {
         try_elements(resource, size);
         mem_free(resource);
     }

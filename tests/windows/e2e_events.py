@@ -78,6 +78,27 @@ def kills(host):
     check("nothing was lost but with the lives", (stages["in"] - stages["out"], lost), (0, 0))
 
 
+REGISTERED = "{33333333-3333-3333-3333-333333333333}"
+
+
+def registered(host):
+    """Records that describe nothing, of a provider that the system knows and is slow to tell of: those of before wait."""
+    for name, choice in (("by-name", "procfleet-Reg*"), ("by-guid", REGISTERED + "#7")):
+        agent = Agent(host, name, {"made": RATE, "made_registered": 1, "made_count": 400},
+                      **dict(SETTINGS, etw__providers="Microsoft-Windows-Kernel-Process," + REGISTERED, events__providers=choice), **ANY)
+        agent.runs()
+        host.fleet.wait_for("events of the registered provider", lambda: len(numbers(agent, "procfleet-Registered")) >= 300)
+        agent.stop()
+        rows = agent.ask("events", "--provider", "procfleet-Registered", "-n", "1000", "--since", "1h")
+        check("%s: values of maps have their names" % name, {r["fields"]["kind"] for r in rows}, {"plain"})
+        every = numbers(agent, "procfleet-Registered")
+        check("%s: each came once, from the first to the last" % name, every, list(range(every[0], 400)))
+        stages, lost = forwarded(agent)
+        told = int(re.findall(r"told=(\d+)", agent.journal())[-1])
+        check("%s: what was told is in the ledger" % name, stages["in"] + lost, told)
+        check("%s: and all of it went out" % name, (stages["out"], stages.get("no_schema", 0)), (len(every), 0))
+
+
 LOUD, QUIET, SECONDS = 100000, 2000, 10  # each so manieth is of the quiet one
 
 
@@ -93,7 +114,7 @@ def flood(host):
     told = int(re.findall(r"told=(\d+)", agent.journal())[-1])
     ensure("nearly all were made while somebody listened", told > count // 2, told)
     check("the ledger has all that came, to the last one", stages["in"] + lost, told)
-    parts = ("out", "rate", "size", "filtered", "no_schema", "undecodable", "refused")
+    parts = ("out", "rate", "size", "filtered", "no_schema", "undecodable", "refused", "held")
     check("and where each of them went", sum(stages.get(p, 0) for p in parts), stages["in"])
     quiet, loud = numbers(agent, "procfleet-Quiet"), numbers(agent, "procfleet-Loud")
     check("the quiet provider's events are all there", quiet, list(range(quiet[0], count, QUIET)))
@@ -111,6 +132,7 @@ with Fleet() as fleet:
     fleet.start_collector()
     host = WineHost(fleet)
     try:
+        registered(host)
         kills(host)
         flood(host)
     finally:

@@ -9,8 +9,8 @@ import sys
 from winehost import AGENT, BIN, Agent, Fleet, WineHost, check, ensure, needs, windows
 from prefix import WINE
 import etl_file  # winehost says where it is
-
-OWN = "41bfdbd9-b56f-5500-9ad4-a4d50184f7d5"
+import own_file
+from own_file import OWN
 
 
 def mark(agent, *words, expect=0):
@@ -19,14 +19,9 @@ def mark(agent, *words, expect=0):
 
 
 def recorded(path, to):
-    """A recording of what the double was given, a record each 10 ms."""
-    records = []
-    for i, line in enumerate(open(path, encoding="ascii")):
-        level, keyword, *parts = line.rstrip("\n").split(" ")
-        traits, schema, payload = (bytes.fromhex(p) for p in parts)
-        check("level and keyword", (level, keyword), ("4", "1")) if i == 0 else None
-        records.append(etl_file.event(10 * i, OWN, 0, payload, items=etl_file.item(11, schema, True) + etl_file.item(12, traits, False)))
-    return etl_file.write(to, records)
+    """A recording of what the double was given."""
+    check("level and keyword", next(own_file.lines(path))[:2], ("4", "1"))
+    return etl_file.write(to, own_file.records(path))
 
 
 def etl(command, path, *more):

@@ -8,13 +8,18 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
 
-from winehost import AGENT, Agent, Fleet, WineHost, check, ensure, needs, windows
+from winehost import AGENT, BIN, Agent, Fleet, WineHost, check, ensure, needs, windows
 from prefix import WINE
+import etl_file  # winehost says where it is
+import own_file
 
+DNS = "1c95126e-7eea-49a9-a3fe-a378b03ddb4d"
+LINUX_ETL = os.path.join(BIN, "procfleet-etl")
 ETL = os.path.join(os.path.dirname(AGENT), "procfleet-etl.exe")
 WHOLE, LAST, RING, KERNEL = 0x1, 0x2, 0x400, 0x02000000
 
@@ -95,11 +100,30 @@ def ring(recorder, fleet):
     started, written = sessions(lines, "start"), sessions(lines, "write")
     check("in memory, without a file", [(bool(s[1] & RING), s[2]) for s in started], [(True, "")] * 2)
     check("written at the end", [s[2] for s in written], [name + ".kernel.etl", name + ".user.etl"])
-    ensure("so much", "buffers=256x1024" in "\n".join(lines), lines)
+    ensure("so much, each", all("buffers=" + x in "\n".join(lines) for x in ("256x1024", "1024x256")), lines)
     ensure("and is there", os.path.getsize(fleet.path("ring.kernel.etl")) > 0)
 
 
+def identities(host, fleet, made):
+    """What the recorder writes by our own provider, read back: what is loaded, and what an event of the resolver looks like."""
+    recorder = Recorder(host, "named", {"recorded": windows(made), "own": windows(fleet.path("named.own"))})
+    _, told = recorder.record("-o", "Z:" + fleet.path("named"), "--for", "1s", "--profile", "network")
+    told = re.search(r"identity of (\d+) loaded modules and the looks of (\d+) events", told)
+    ensure("it says how much", told and int(told[2]) == 2, told)
+    records = own_file.records(fleet.path("named.own"))
+    records.append(etl_file.event(10 * len(records), DNS, 7, struct.pack("<QI", 42, 3), version=1))
+    path = etl_file.write(fleet.path("named.etl"), records)
+    rows = [json.loads(line) for line in subprocess.run([LINUX_ETL, "events", path, "--format", "jsonl"], check=True, capture_output=True,
+                                                        timeout=60).stdout.splitlines()]
+    images = [r for r in rows if r.get("event") == "Image"]
+    check("each image that was counted is there", len(images), int(told[1]))
+    ensure("with its file and the identity of its symbols", any(r["fields"]["FileName"].lower().endswith("tdh.dll") for r in images) and
+           all(r["fields"]["GuidSig"].strip("{}0-") and r["fields"]["ImageBase"] for r in images), images[:2])
+    check("an event that describes nothing is read", [r["fields"] for r in rows if r.get("guid") == DNS], [{"seq": 42, "kind": "plain"}])
+
+
 def faults(host, fleet, made):
+    helps, _ = Recorder(host, "helps", {}).record("--help")
     for name, script, words, code in (
             ("refused", {"fault.start": "0,4,5"}, "access denied", 1), ("noslot", {"fault.start": "1,100,1450"}, "no session slot is free", 1),
             ("flags", {"flags_refused": 0x10}, "not recorded: session procfleet-record: the kernel refuses the flags 0x10", 0),
@@ -107,6 +131,7 @@ def faults(host, fleet, made):
             ("lossy", {"buffers_lost": 3}, "6 buffers were lost", 5)):
         recorder = Recorder(host, name, dict(script, recorded=windows(made)))
         _, wrong = recorder.record("-o", "Z:" + fleet.path(name), "--for", "1s", expect=code)
+        ensure("--help knows exit code %d" % code, "%d " % code in helps.split("Exit codes:")[1], helps)
         ensure("%s is said" % name, words in wrong, wrong)
         lines = recorder.done()
         check("%s: what was started is stopped" % name, len([x for x in lines if re.match(r"stop procfleet-record\S* code=0", x)]),
@@ -137,6 +162,7 @@ with Fleet() as fleet:
         files(recorder, fleet)
         last(recorder, fleet)
         ring(recorder, fleet)
+        identities(host, fleet, made)
         faults(host, fleet, made)
         killed(host, fleet, made)
     finally:

@@ -9,7 +9,7 @@
  *   all=1                             what no session asked for comes to the first one
  *   at_once=1                         records come as fast as they can, all stamped with the clock
  *   own=PATH                          somebody listens to our own provider: what it writes goes
- *                                     there, a line each: level, keyword, traits, schema, payload
+ *                                     there, a line each, see own_file.py
  *   left=NAME                         a recording that a killed program has left behind
  *   recorded=PATH                     what a session of the kernel that writes a file writes
  *   journal=PATH                      what was done is written there
@@ -20,6 +20,7 @@
  *                                     two TraceLogging providers, to the session of providers
  *   made_quiet=N                      each Nth is of procfleet-Quiet, the others of procfleet-Loud;
  *                                     their field is `seq`, a number of its own
+ *   made_registered=1                 all are of a provider that describes nothing: see tdh.c
  *   made_first=N   made_count=N       the first number; so many records (0: without an end)
  *   fault.CALL=FROM,TIMES,CODE        CALL: start query stop update flush enable set_info open
  *                                     query_info
@@ -48,6 +49,7 @@ static struct {
     size_t n_holders, n_on;
     unsigned speed, delay_ms;
     unsigned made, made_quiet, made_first, made_count;
+    bool made_registered;
     bool tables, all, at_once;
 } script = {.speed = 1000};
 
@@ -211,6 +213,7 @@ static bool made_next(uint64_t n, struct raw_event *raw)
                       quiet[] = "\x12\0procfleet-Quiet"; /* with the NUL that is not written */
     static _Thread_local uint8_t ext[128];               /* each session is read by a thread */
     static _Thread_local uint64_t seq;
+    static _Thread_local uint8_t payload[12];
     bool is_quiet = script.made_quiet && n % script.made_quiet == 0;
     LARGE_INTEGER frequency;
 
@@ -232,6 +235,19 @@ static bool made_next(uint64_t n, struct raw_event *raw)
                             is_quiet ? sizeof quiet : sizeof loud);
     raw->payload = (const uint8_t *)&seq;
     raw->payload_n = sizeof seq;
+    if (script.made_registered) {
+        static const uint32_t kind = 3;
+
+        memset(raw->guid, 0x33, sizeof raw->guid);
+        raw->id = 7;
+        raw->version = 1;
+        raw->ext = NULL;
+        raw->ext_n = 0;
+        memcpy(payload, &seq, sizeof seq);
+        memcpy(payload + sizeof seq, &kind, sizeof kind);
+        raw->payload = payload;
+        raw->payload_n = sizeof payload;
+    }
     raw->mono_ns = made_begun_ns + (int64_t)(n * UINT64_C(1000000000) / script.made);
     raw->ticks = raw->mono_ns / 100 * (frequency.QuadPart / 1000) / 10000;
     return true;
@@ -288,6 +304,7 @@ static bool take_number(const char *key, const char *value)
         {"made_quiet", &script.made_quiet, NULL},
         {"made_first", &script.made_first, NULL},
         {"made_count", &script.made_count, NULL},
+        {"made_registered", NULL, &script.made_registered},
         {"tables", NULL, &script.tables},
         {"all", NULL, &script.all},
         {"at_once", NULL, &script.at_once},
@@ -674,7 +691,7 @@ ULONG WINAPI sechost_event_write(REGHANDLE h, const EVENT_DESCRIPTOR *d, const G
     (void)activity, (void)related;
     MUST(h == 1 && n == COUNT_OF(types) && d->Channel == 11);
     MUST(f != NULL); /* nothing is written while nobody listens */
-    (void)fprintf(f, "%u %llu", d->Level, d->Keyword);
+    (void)fprintf(f, "%u %llu %u", d->Level, d->Keyword, d->Opcode);
     for (ULONG i = 0; i < n; i++) {
         MUST(parts[i].Reserved == types[i]);
         (void)fputc(' ', f);

@@ -1,4 +1,4 @@
-"""A Wine prefix of its own in which our sechost.dll stands before Wine's: the agent is the one people install."""
+"""A Wine prefix of its own in which our sechost.dll and tdh.dll stand before Wine's: the agent is the one people install."""
 
 import json
 import os
@@ -40,7 +40,8 @@ class WineHost(Prefix):
         system = self.drive("windows", "system32")
         os.rename(os.path.join(system, "sechost.dll"), os.path.join(system, "sechost_real.dll"))
         shutil.copy(SECHOST, os.path.join(system, "sechost.dll"))
-        self.env["WINEDLLOVERRIDES"] += ";sechost=n,b"
+        shutil.copy(os.path.join(WINDOWS_BIN, "tests", "tdh.dll"), os.path.join(system, "tdh.dll"))
+        self.env["WINEDLLOVERRIDES"] += ";sechost=n,b;tdh=n,b"
 
 
 class Agent:

@@ -90,12 +90,20 @@ static struct str name_at(struct blob *b, uint32_t offset)
     return s;
 }
 
+/* Written by our own recorder: the same behind u16 bytes. */
+static bool is_own(const struct raw_event *raw)
+{
+    static const uint8_t own[16] = ETW_PROVIDER_OWN;
+
+    return raw->form == RAW_MANIFEST && memcmp(raw->guid, own, sizeof own) == 0;
+}
+
 bool describe_metadata_is(const struct raw_event *raw)
 {
     static const uint8_t class[16] = ETW_CONTROL_METADATA;
 
-    return raw->form == RAW_CLASSIC && (raw->opcode == OP_EVENT || raw->opcode == OP_MAP) &&
-           memcmp(raw->guid, class, sizeof class) == 0;
+    return (raw->opcode == OP_EVENT || raw->opcode == OP_MAP) &&
+           (raw->form == RAW_CLASSIC ? memcmp(raw->guid, class, sizeof class) == 0 : is_own(raw));
 }
 
 const struct layout *describe_metadata_layout(const struct raw_event *raw)
@@ -358,6 +366,13 @@ enum err describe_metadata_learn(struct metadata *m, struct schema *s, const str
 
     *events = 0;
     decode_text_reset(&m->text);
+    if (is_own(raw)) {
+        if (b.n < 2 || b.n - 2 < cur_at16le(b.p)) {
+            return ERR_CORRUPT;
+        }
+        b.n = cur_at16le(b.p);
+        b.p += 2;
+    }
     if (raw->opcode == OP_EVENT) {
         return learn_event(&b, m, s, events);
     }
@@ -366,5 +381,5 @@ enum err describe_metadata_learn(struct metadata *m, struct schema *s, const str
     }
     b.p += 16;
     b.n -= 16;
-    return learn_map(&b, raw->payload, m, s);
+    return learn_map(&b, b.p - 16, m, s);
 }

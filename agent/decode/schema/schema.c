@@ -202,6 +202,21 @@ enum err schema_put_seen(struct schema *s, const uint8_t guid[16], uint64_t hash
     return put(s, &it);
 }
 
+enum err schema_absorb(struct schema *s, const struct schema *from, uint64_t *events)
+{
+    enum err first = ERR_OK;
+
+    *events = 0;
+    for (size_t i = 0; i < SLOTS; i++) {
+        const struct item *it = from->slots[i];
+        enum err e = it && it->kind != ITEM_SEEN ? put(s, it) : ERR_EXISTS;
+
+        *events += e == ERR_OK && it->kind == ITEM_EVENT;
+        first = first || e == ERR_EXISTS ? first : e;
+    }
+    return first;
+}
+
 const struct schema_event *schema_find_event(const struct schema *s, const struct raw_event *raw)
 {
     struct item key = key_make(ITEM_EVENT, raw->guid);

@@ -138,6 +138,10 @@ NODISCARD enum err schema_put_provider(struct schema *s, const uint8_t guid[16],
 /* Remembers that `hash` was seen. Errors: ERR_EXISTS, ERR_FULL, ERR_NOMEM */
 NODISCARD enum err schema_put_seen(struct schema *s, const uint8_t guid[16], uint64_t hash);
 
+/* Puts all of `from` but what was seen; *events = events that were not known. Errors: ERR_FULL,
+ * ERR_NOMEM; the rest is put */
+NODISCARD enum err schema_absorb(struct schema *s, const struct schema *from, uint64_t *events);
+
 /* NULL or empty when unknown. */
 const struct schema_event *schema_find_event(const struct schema *s, const struct raw_event *raw);
 const struct schema_map *schema_find_map(const struct schema *s, const uint8_t guid[16],

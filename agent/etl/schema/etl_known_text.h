@@ -1,8 +1,7 @@
-/* The texts of scripts/known-schemas, each with a NUL behind it. Threads: constant data. */
+/* The text of scripts/known-schemas, with a NUL behind it. Threads: constant data. */
 #ifndef PROCFLEET_AGENT_ETL_SCHEMA_ETL_KNOWN_TEXT_H
 #define PROCFLEET_AGENT_ETL_SCHEMA_ETL_KNOWN_TEXT_H
 
-extern const char etl_known_text[];      /* etl_known.txt: layouts */
 extern const char etl_known_providers[]; /* etl_providers.txt: "GUID NAME" a line, by GUID */
 
 #endif

@@ -3,10 +3,10 @@
 #ifndef PROCFLEET_AGENT_ETL_SCHEMA_ETL_SCHEMAS_H
 #define PROCFLEET_AGENT_ETL_SCHEMA_ETL_SCHEMAS_H
 
-#include "agent/etl/schema/etl_manifests.h"
+#include "agent/decode/schema/manifest_files.h"
 
 struct etl_schemas {
-    struct etl_manifests *manifests; /* owned by the caller; NULL: none were given */
+    struct manifest_files *manifests; /* owned by the caller; NULL: none were given */
 };
 
 /* As describe_conf.more, with a struct etl_schemas as ctx. */

@@ -184,12 +184,15 @@ bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p)
 
 bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p)
 {
-    static const uint8_t metadata[16] = ETW_CONTROL_METADATA;
+    static const uint8_t metadata[16] = ETW_CONTROL_METADATA, own[16] = ETW_PROVIDER_OWN;
 
     switch (k->type) {
     case ETL_EVENT32:
     case ETL_EVENT64:
-        return cur_at16le(p + 0x28) == MANIFEST_ID && !(cur_at16le(p + 4) & CLASSIC_EVENT);
+        return !(cur_at16le(p + 4) & CLASSIC_EVENT) &&
+               (cur_at16le(p + 0x28) == MANIFEST_ID ||
+                ((p[0x2d] == METADATA_OP || p[0x2d] == METADATA_OP_LAST) &&
+                 memcmp(p + 0x18, own, sizeof own) == 0));
     case ETL_FULL32:
     case ETL_FULL64:
         return p[4] >= METADATA_OP && p[4] <= METADATA_OP_LAST &&

@@ -47,6 +47,7 @@ const WHAT = {
         filtered: 'of processes that process_filter hides',
         no_schema: 'nothing says what their bytes mean',
         undecodable: 'their bytes do not fit their schema',
+        held: 'wait until somebody says what their bytes mean',
         refused: 'the collector is older and keeps none',
         unknown: 'of providers beyond the 4,096 that are remembered',
     },

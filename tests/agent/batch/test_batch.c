@@ -1,5 +1,6 @@
 #include "tests/support/t.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/batch/batch.h"
@@ -11,7 +12,7 @@ struct bench {
     struct batch_conf conf;
     struct privacy *filter;
     struct batch_builder *b;
-    struct batch *got[64]; /* decoded, in order */
+    struct batch *got[256]; /* decoded, in order */
     size_t n_got;
     uint64_t ledger_count;
     enum err refuse;
@@ -385,6 +386,68 @@ static void the_ledger_travels_as_differences(void **state)
     bench_free(t);
 }
 
+/* As many rows as an agent can have, each grown since it was asked last. */
+static size_t full_ledger(void *ctx, struct ledger_row *rows, size_t max)
+{
+    static char names[BATCH_LEDGER_MAX][16];
+    struct bench *t = ctx;
+
+    t->ledger_count++;
+    for (size_t i = 0; i < max; i++) {
+        (void)snprintf(names[i], sizeof names[i], "reason_%u", (unsigned)i);
+        rows[i] = (struct ledger_row){str_make("etw"), str_make(names[i]), t->ledger_count * i};
+    }
+    return max;
+}
+
+/* Events of more types than one batch names, of texts that need many batches, beside a ledger that
+ * is full: each event and each count travels once. */
+static void events_of_providers_travel_beside_a_full_ledger(void **state)
+{
+    enum { EVENTS = 6000, TYPES = 3 * WIRE_TYPES_MAX };
+    static uint8_t came[EVENTS];
+    struct bench *t = bench_new();
+    uint64_t counts = 0, calls;
+    char name[16];
+
+    memset(came, 0, sizeof came);
+    t->conf.ledger = full_ledger;
+    t->conf.max_bytes = 64 << 10;
+    open_it(t);
+    assert_ok(tick_at(t, 0, 1));
+    for (uint32_t i = 0; i < EVENTS; i++) {
+        struct event_type type = {.id = (uint16_t)(i % TYPES), .provider = str_make("P")};
+        struct life_event ev = {.kind = LIFE_PROVIDER,
+                                .wall_ns = WALL0 + i,
+                                .mono_ns = i,
+                                .tid = i,
+                                .info = {.id = {1, 10}, .name = str_make(name)},
+                                .type = &type};
+
+        (void)snprintf(name, sizeof name, "app%u", (unsigned)i);
+        assert_ok(batch_event(t->b, &ev));
+    }
+    assert_ok(batch_finish(t->b));
+    calls = t->ledger_count;
+    for (size_t i = 0; i < t->n_got; i++) {
+        const struct batch *b = t->got[i];
+
+        for (size_t k = 0; k < b->n_events; k++) {
+            assert_int_equal(b->events[k].type->id, b->events[k].tid % TYPES);
+            came[b->events[k].tid]++;
+        }
+        for (size_t k = 0; k < b->n_ledger; k++) {
+            counts += b->ledger[k].count;
+        }
+    }
+    for (size_t i = 0; i < EVENTS; i++) {
+        assert_int_equal(came[i], 1);
+    }
+    assert_int_equal(counts, calls * (BATCH_LEDGER_MAX * (BATCH_LEDGER_MAX - 1) / 2));
+    assert_int_equal(batch_stats(t->b)->oversize, 0);
+    bench_free(t);
+}
+
 static void an_empty_end_still_says_that_it_is_the_end(void **state)
 {
     struct bench *t = bench_new();
@@ -499,6 +562,7 @@ int main(void)
         cmocka_unit_test(texts_without_room_in_one_batch_travel_in_a_later_one),
         cmocka_unit_test(events_are_in_time_order_and_filtered),
         cmocka_unit_test(the_ledger_travels_as_differences),
+        cmocka_unit_test(events_of_providers_travel_beside_a_full_ledger),
         cmocka_unit_test(an_empty_end_still_says_that_it_is_the_end),
         cmocka_unit_test(a_closed_receiver_ends_the_call),
         cmocka_unit_test(a_batch_ends_where_its_source_changes),

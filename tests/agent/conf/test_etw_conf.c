@@ -315,6 +315,7 @@ static void what_is_no_provider_says_which_part(void **state)
         {"Microsoft-Windows-DXGI pid=4294967296", "pid="},
         {"Microsoft-Windows-DXGI pid=1 pid=2", "too much"},
         {"Microsoft-Windows-DXGI who=1", "too much"},
+        {"Microsoft-Windows-DXGI pid=1 stack=1+2", "record --stacks"},
         {"Microsoft-Windows-DXGI exe=", "exe="},
         {"Microsoft-Windows-DXGI exe=a++b", "exe="},
         {"Microsoft-Windows-DXGI exe=c:\\a.exe", "exe="},

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "agent/decode/describe.h"
+#include "agent/decode/schema/known_schemas.h"
+#include "agent/decode/schema/wevt.h"
 #include "agent/etl/schema/etl_known.h"
-#include "agent/etl/schema/etl_known_text.h"
-#include "agent/etl/schema/etl_wevt.h"
 #include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -68,23 +68,23 @@ static void a_file_gives_each_of_its_providers_its_own_events(void **state)
     char *path = os_path_join(dir, "two.man");
     struct etl_schemas from = {0};
     struct describe_conf conf = {.more = etl_schemas_more, .more_ctx = &from};
-    struct etl_manifests_counts counts;
+    struct manifest_files_counts counts;
     struct errmsg why;
     struct describe *d;
 
     support_write_file(path, manifest, sizeof manifest - 1);
-    assert_ok(etl_manifests_create(&from.manifests));
-    assert_ok(etl_manifests_add(from.manifests, path, &why));
+    assert_ok(manifest_files_create(&from.manifests));
+    assert_ok(manifest_files_add(from.manifests, "--manifests", path, &why));
     assert_ok(describe_create(&d, &conf, &why));
     (void)state;
     read_event(d, one, "\x01\x02\x03", 3, "x='apple'", DESCRIBE_FILE, 2); /* the length is lost */
     read_event(d, two, "\x01h\0i\0\0\0", 7, "z='pear' s='hi'", DESCRIBE_FILE, 0);
     read_event(d, two, "\x02h\0i\0", 5, "z=2 s='hi'", DESCRIBE_FILE, 0); /* no terminator */
-    etl_manifests_stats(from.manifests, &counts);
+    manifest_files_stats(from.manifests, &counts);
     assert_int_equal(counts.providers, 2);
     assert_int_equal(counts.damaged, 0);
     describe_destroy(d);
-    etl_manifests_destroy(from.manifests);
+    manifest_files_destroy(from.manifests);
     mem_free(path);
 }
 
@@ -94,17 +94,17 @@ static void a_file_cut_anywhere_gives_nothing_or_less(void **state)
 
     (void)state;
     for (size_t n = 0; n + 1 < sizeof manifest; n += 3) {
-        struct etl_manifests *ms;
+        struct manifest_files *ms;
         struct schema *s;
         struct errmsg why;
 
         support_write_file(path, manifest, n);
-        assert_ok(etl_manifests_create(&ms));
-        assert_err(etl_manifests_add(ms, path, &why), ERR_CORRUPT);
+        assert_ok(manifest_files_create(&ms));
+        assert_err(manifest_files_add(ms, "--manifests", path, &why), ERR_CORRUPT);
         assert_ok(schema_create(&s, 1u << 20));
-        assert_true(etl_manifests_put(ms, s, one) != ERR_OK);
+        assert_true(manifest_files_put(ms, s, one, str_make("")) != ERR_OK);
         schema_destroy(s);
-        etl_manifests_destroy(ms);
+        manifest_files_destroy(ms);
     }
     mem_free(path);
 }
@@ -112,7 +112,7 @@ static void a_file_cut_anywhere_gives_nothing_or_less(void **state)
 /* Each line of the tables that says an event leads to one. */
 static void every_event_of_the_tables_can_be_put(void **state)
 {
-    const char *p = etl_known_text;
+    const char *p = known_schemas_text();
     struct schema *s = NULL;
     struct raw_event raw = {.form = RAW_MANIFEST};
     size_t events = 0;
@@ -126,7 +126,7 @@ static void every_event_of_the_tables_can_be_put(void **state)
             schema_destroy(s);
             assert_true(etw_manifest_guid(raw.guid, guid));
             assert_ok(schema_create(&s, 8u << 20));
-            assert_ok(etl_known_put(s, raw.guid));
+            assert_ok(known_schemas_put(s, raw.guid));
             assert_true(schema_find_provider(s, raw.guid).n > 0);
         } else if (sscanf(p, "E\t%u\t%u", &id, &version) == 2) {
             const struct schema_event *ev;
@@ -154,7 +154,7 @@ static void providers_have_names(void **state)
     (void)state;
     assert_true(str_eq(name, str_make("Microsoft-Windows-Kernel-Process")));
     assert_int_equal(etl_known_name(one).n, 0);
-    assert_err(etl_known_put(NULL, one), ERR_NOTFOUND);
+    assert_err(known_schemas_put(NULL, one), ERR_NOTFOUND);
 }
 
 static void count_begin(void *ctx, const char *name, const char *const *attributes)
@@ -182,7 +182,7 @@ static void a_resource_gives_no_more_elements_than_its_bytes_can_hold(void **sta
     enum { PARTS = 64, TEMPLATES = 40, ITEMS = 100, BYTES = 4 };
     const uint32_t wevt = 16 + 20, items = wevt + 20 + 8 * PARTS, table = items + 20 * ITEMS;
     size_t given = 0;
-    const struct etl_wevt_sink sink = {&given, count_begin, count_end, count_on};
+    const struct wevt_sink sink = {&given, count_begin, count_end, count_on};
     struct buf b;
 
     (void)state;
@@ -221,7 +221,7 @@ static void a_resource_gives_no_more_elements_than_its_bytes_can_hold(void **sta
         buf_put(&b, one, sizeof one);
     }
     assert_false(b.bad);
-    assert_err(etl_wevt_elements(b.p, b.n, NULL, 0, &sink), ERR_CORRUPT);
+    assert_err(wevt_elements(b.p, b.n, NULL, 0, &sink), ERR_CORRUPT);
     assert_true(given > ITEMS && given <= b.n / 8 + 2);
     buf_fini(&b);
 }

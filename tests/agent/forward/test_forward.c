@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/decode/schema/schema_source.h"
 #include "common/base/buf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/os/os.h"
 #include "common/text/value_text.h"
 #include "tests/support/t.h"
 
@@ -372,6 +374,222 @@ static void what_cannot_be_read_takes_nothing_from_the_rate(void **state)
     forward_destroy(f);
 }
 
+/* -- records that describe nothing -- */
+
+#define DNS "Microsoft-Windows-DNS-Client"
+
+/* A question of the resolver that has ended, event 3008: text, u32, u64, u32, text. */
+static void question_make(struct record *r, uint16_t id, char name)
+{
+    static const uint8_t guid[16] = {0x6e, 0x12, 0x95, 0x1c, 0xea, 0x7e, 0xa9, 0x49,
+                                     0xa3, 0xfe, 0xa3, 0x78, 0xb0, 0x3d, 0xdb, 0x4d};
+    static const uint8_t payload[24] = {[4] = 1, [20] = '1'};
+
+    *r = (struct record){.raw = {.form = RAW_MANIFEST, .pointer_size = 8, .id = id, .pid = 8}};
+    memcpy(r->raw.guid, guid, sizeof guid);
+    memcpy(r->payload, payload, sizeof payload);
+    r->payload[0] = (uint8_t)name;
+    r->raw.payload = r->payload;
+    r->raw.payload_n = sizeof payload;
+}
+
+static void schemas_open(struct forward_conf *conf)
+{
+    struct schema_source *ss;
+    struct errmsg why = {""};
+
+    assert_ok(schema_source_open(&ss, "events.manifests", "", false, &why));
+    conf->schemas = schema_source_put;
+    conf->schemas_ctx = ss;
+}
+
+static const char *question_text(char name)
+{
+    static char text[128];
+
+    (void)snprintf(text, sizeof text,
+                   "QueryName=\"%c\" QueryType=1 QueryOptions=0 QueryStatus=0 QueryResults=\"1\"",
+                   name);
+    return text;
+}
+
+static void a_recording_has_events_that_the_tables_know(void **state)
+{
+    static const char *const choices[] = {DNS, "microsoft-windows-dns-*#3008",
+                                          "{1c95126e-7eea-49a9-a3fe-a378b03ddb4d}", "*"};
+    struct forward_conf conf = {.at_once = true};
+    struct life_event ev;
+    struct record r;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(choices); i++) {
+        struct forward *f;
+
+        schemas_open(&conf);
+        f = make(&choices[i], 1, conf);
+        question_make(&r, 3008, 'q');
+        assert_true(passes(f, &r, &ev));
+        assert_string_equal(text_of(&ev), question_text('q'));
+        assert_true(str_eq(ev.type->provider, str_make(DNS)));
+        question_make(&r, 9, 'q'); /* of the provider, but in no table */
+        assert_false(passes(f, &r, &ev));
+        assert_false(passes(f, &r, &ev));
+        assert_int_equal(forward_stats(f)->no_schema, i == 1 ? 0 : 2);
+        assert_int_equal(forward_stats(f)->held, 0);
+        forward_destroy(f);
+        schema_source_close(conf.schemas_ctx);
+    }
+}
+
+/* As the pipeline does it. */
+static void put_live(struct forward *f, struct record *r, uint64_t *out)
+{
+    struct proc_info info = {.id = {.pid = r->raw.pid, .start = 77}, .name = str_make("asker.exe")};
+    struct life_event ev;
+
+    if (forward_takes(f, &r->raw)) {
+        switch (forward_event(f, &r->raw, NULL, &ev)) {
+        case ERR_OK:
+            ++*out;
+            break;
+        case ERR_BUSY:
+            forward_hold(f, &r->raw, NULL, &info);
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static void await_answer(const struct forward *f)
+{
+    int64_t until_ns = os_mono_ns() + 60 * CLK_S;
+
+    while (!forward_answered(f) && os_mono_ns() < until_ns) {
+        os_sleep_ns(CLK_MS / 10);
+    }
+    assert_true(forward_answered(f));
+}
+
+static uint64_t sum(const struct forward_stats *s)
+{
+    return s->out + s->rate + s->size + s->filtered + s->no_schema + s->undecodable + s->refused +
+           s->held;
+}
+
+static void live_events_wait_until_somebody_knows_them(void **state)
+{
+    static const char *const choices[] = {DNS, "{1c95126e-7eea-49a9-a3fe-a378b03ddb4d}"};
+    struct forward_conf conf = {.rate = 0};
+    struct life_event ev;
+    struct record r;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(choices); i++) {
+        const struct forward_stats *s;
+        struct forward *f;
+        uint64_t out = 0;
+
+        schemas_open(&conf);
+        f = make(&choices[i], 1, conf);
+        s = forward_stats(f);
+        for (char c = 'a'; c < 'k'; c++) {
+            question_make(&r, 3008, c);
+            put_live(f, &r, &out);
+            assert_int_equal(s->in,
+                             i == 0 ? 0 : (uint64_t)(c - 'a' + 1)); /* a name may choose it */
+            assert_int_equal(s->in, sum(s));
+        }
+        assert_int_equal(out, 0);
+        await_answer(f);
+        for (char c = 'a'; c < 'k'; c++) {
+            assert_ok(forward_held(f, &ev));
+            assert_string_equal(text_of(&ev), question_text(c));
+            assert_int_equal(ev.info.id.start, 77);
+            assert_true(str_eq(ev.info.name, str_make("asker.exe")));
+        }
+        assert_err(forward_held(f, &ev), ERR_NOTFOUND);
+        put_live(f, &r, &out);
+        assert_int_equal(out, 1);
+        assert_int_equal(s->in, 11);
+        assert_int_equal(s->in, sum(s));
+        forward_destroy(f);
+        schema_source_close(conf.schemas_ctx);
+    }
+}
+
+static void what_has_no_room_or_is_known_nowhere_is_counted(void **state)
+{
+    static const char *const all[] = {DNS, "Other"};
+    const uint64_t many = 2 * FORWARD_HELD_BYTES / sizeof(struct raw_event);
+    struct forward_conf conf = {.rate = 0};
+    const struct forward_stats *s;
+    struct forward *f;
+    struct life_event ev;
+    struct record r;
+    uint64_t out = 0, held = 0;
+
+    (void)state;
+    schemas_open(&conf);
+    f = make(all, 2, conf);
+    s = forward_stats(f);
+    for (uint64_t i = 0; i < many; i++) {
+        question_make(&r, 3008, 'a');
+        put_live(f, &r, &out);
+        memset(r.raw.guid, 0x66, sizeof r.raw.guid); /* of a provider without a name */
+        put_live(f, &r, &out);
+    }
+    do { /* both providers are asked about */
+        await_answer(f);
+        while (forward_held(f, &ev) == ERR_OK) {
+            held++;
+        }
+        question_make(&r, 3008, 'a');
+        put_live(f, &r, &out);
+        memset(r.raw.guid, 0x66, sizeof r.raw.guid);
+        put_live(f, &r, &out);
+    } while (out == 0);
+    assert_in_range(held, 1, many - 1);
+    question_make(&r, 7777, 'a');
+    put_live(f, &r, &out);
+    await_answer(f);
+    assert_err(forward_held(f, &ev), ERR_NOTFOUND);
+    assert_int_equal(s->out, out + held);
+    assert_int_equal(s->in, sum(s));
+    assert_int_equal(s->in, s->out + s->no_schema);
+    assert_in_range(s->in, many + 2, many + 10);
+    question_make(&r, 7778, 'a');
+    put_live(f, &r, &out);
+    assert_int_equal(s->held, 1);
+    forward_finish(f);
+    assert_int_equal(s->held, 0);
+    assert_int_equal(s->in, sum(s));
+    forward_destroy(f); /* while it is asked */
+    schema_source_close(conf.schemas_ctx);
+}
+
+static void who_is_hidden_stays_so_while_a_name_is_asked_for(void **state)
+{
+    static const char *const all[] = {DNS};
+    struct forward_conf conf = {.rate = 0};
+    struct forward *f;
+    struct life_event ev;
+    struct record r;
+
+    (void)state;
+    schemas_open(&conf);
+    f = make(all, 1, conf);
+    question_make(&r, 3008, 'a');
+    assert_true(forward_takes(f, &r.raw));
+    forward_hide(f);
+    await_answer(f);
+    assert_err(forward_held(f, &ev), ERR_NOTFOUND);
+    assert_int_equal(forward_stats(f)->in, 1);
+    assert_int_equal(forward_stats(f)->filtered, 1);
+    forward_destroy(f);
+    schema_source_close(conf.schemas_ctx);
+}
+
 static void every_failed_allocation_is_survived(void **state)
 {
     static const char *const all[] = {"*"};
@@ -410,6 +628,10 @@ int main(void)
         cmocka_unit_test(what_nobody_takes_what_is_hidden_and_what_is_unknown_is_counted),
         cmocka_unit_test(only_events_whose_field_has_the_value_come_out),
         cmocka_unit_test(what_cannot_be_read_takes_nothing_from_the_rate),
+        cmocka_unit_test(a_recording_has_events_that_the_tables_know),
+        cmocka_unit_test(live_events_wait_until_somebody_knows_them),
+        cmocka_unit_test(what_has_no_room_or_is_known_nowhere_is_counted),
+        cmocka_unit_test(who_is_hidden_stays_so_while_a_name_is_asked_for),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 

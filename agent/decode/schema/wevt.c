@@ -20,7 +20,7 @@
  *
  * Messages: blocks u32, then of each: first and last id u32, offset u32 of the first of its texts,
  * one behind the other: size u16, flags u16 (1 UTF-16), text. */
-#include "agent/etl/schema/etl_wevt.h"
+#include "agent/decode/schema/wevt.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@
 /* -- the PE file -- */
 
 struct pe {
-    const struct etl_wevt_input *in;
+    const struct wevt_input *in;
     uint32_t resources; /* address */
     size_t n;
     struct {
@@ -81,7 +81,7 @@ static bool sections_read(struct pe *pe, uint64_t at, size_t n)
     return true;
 }
 
-static enum err pe_open(struct pe *pe, const struct etl_wevt_input *in)
+static enum err pe_open(struct pe *pe, const struct wevt_input *in)
 {
     uint8_t dos[64], head[24 + 136]; /* up to the third directory */
     uint64_t at;
@@ -127,7 +127,7 @@ static bool is_wevt(const struct pe *pe, uint32_t name)
 }
 
 /* The entry that is wanted in a level at `at`, of others the first. */
-static enum err level_find(const struct pe *pe, uint32_t at, const enum etl_wevt_kind *kind,
+static enum err level_find(const struct pe *pe, uint32_t at, const enum wevt_kind *kind,
                            uint32_t *out)
 {
     uint8_t head[16], entry[8];
@@ -141,8 +141,8 @@ static enum err level_find(const struct pe *pe, uint32_t at, const enum etl_wevt
         if (!pe_read(pe, (uint64_t)pe->resources + at + 16 + 8 * i, entry, sizeof entry)) {
             return ERR_CORRUPT;
         }
-        if (!kind || (*kind == ETL_WEVT_MESSAGES ? cur_at32le(entry) == MESSAGE_TYPE
-                                                 : is_wevt(pe, cur_at32le(entry)))) {
+        if (!kind || (*kind == WEVT_MESSAGES ? cur_at32le(entry) == MESSAGE_TYPE
+                                             : is_wevt(pe, cur_at32le(entry)))) {
             *out = cur_at32le(entry + 4);
             return ERR_OK;
         }
@@ -150,8 +150,7 @@ static enum err level_find(const struct pe *pe, uint32_t at, const enum etl_wevt
     return ERR_NOTFOUND;
 }
 
-enum err etl_wevt_resource(const struct etl_wevt_input *in, enum etl_wevt_kind kind, uint8_t **out,
-                           size_t *n)
+enum err wevt_resource(const struct wevt_input *in, enum wevt_kind kind, uint8_t **out, size_t *n)
 {
     struct pe pe;
     uint32_t at = 0;
@@ -172,7 +171,7 @@ enum err etl_wevt_resource(const struct etl_wevt_input *in, enum etl_wevt_kind k
         return ERR_CORRUPT;
     }
     *n = cur_at32le(data + 4);
-    if (*n > ETL_WEVT_MAX) {
+    if (*n > WEVT_MAX) {
         return ERR_FULL;
     }
     p = mem_alloc(*n);
@@ -192,7 +191,7 @@ enum err etl_wevt_resource(const struct etl_wevt_input *in, enum etl_wevt_kind k
 struct wevt {
     const uint8_t *p;
     size_t n;
-    const struct etl_wevt_sink *sink;
+    const struct wevt_sink *sink;
     size_t room; /* elements that it can have: parts may be referred to again and again */
     const uint8_t *messages;
     size_t n_messages, steps; /* that searches for messages may still take */
@@ -214,7 +213,7 @@ static const uint8_t *part_at(const struct wevt *w, uint64_t offset, const char 
 }
 
 /* A text; "" when there is none. */
-static void text_at(struct wevt *w, uint32_t offset, char out[ETL_WEVT_TEXT])
+static void text_at(struct wevt *w, uint32_t offset, char out[WEVT_TEXT])
 {
     const uint8_t *p = offset ? at(w, offset, 4) : NULL;
     size_t n = p ? cur_at32le(p) : 0, units = 0;
@@ -224,12 +223,12 @@ static void text_at(struct wevt *w, uint32_t offset, char out[ETL_WEVT_TEXT])
     if (!p) {
         return;
     }
-    while (units < (n - 4) / 2 && units < ETL_WEVT_TEXT / 4 && cur_at16le(p + 4 + 2 * units)) {
+    while (units < (n - 4) / 2 && units < WEVT_TEXT / 4 && cur_at16le(p + 4 + 2 * units)) {
         units++;
     }
     buf_reset(&w->text);
     buf_put_utf16le(&w->text, p + 4, units);
-    (void)snprintf(out, ETL_WEVT_TEXT, "%s", buf_cstr(&w->text));
+    (void)snprintf(out, WEVT_TEXT, "%s", buf_cstr(&w->text));
 }
 
 /* Whether n more elements are in the resource's bounds. */
@@ -299,7 +298,7 @@ static const char *out_type(uint8_t type)
 /* -- messages and maps -- */
 
 /* The text of a message of a block, whose first is at `at`; "" when there is none. */
-static void block_text(struct wevt *w, uint64_t at_offset, uint32_t nth, char out[ETL_WEVT_TEXT])
+static void block_text(struct wevt *w, uint64_t at_offset, uint32_t nth, char out[WEVT_TEXT])
 {
     struct cur c = cur_make(w->messages, w->n_messages);
     size_t size = 0, units = 0;
@@ -321,17 +320,17 @@ static void block_text(struct wevt *w, uint64_t at_offset, uint32_t nth, char ou
     }
     buf_reset(&w->text);
     if (p && w->steps && (flags & 1)) {
-        while (units < (size - 4) / 2 && units < ETL_WEVT_TEXT / 4 && cur_at16le(p + 2 * units)) {
+        while (units < (size - 4) / 2 && units < WEVT_TEXT / 4 && cur_at16le(p + 2 * units)) {
             units++;
         }
         buf_put_utf16le(&w->text, p, units);
     }
     for (; w->text.n && (unsigned char)w->text.p[w->text.n - 1] <= ' '; w->text.n--) {
     }
-    (void)snprintf(out, ETL_WEVT_TEXT, "%.*s", (int)w->text.n, (const char *)w->text.p);
+    (void)snprintf(out, WEVT_TEXT, "%.*s", (int)w->text.n, (const char *)w->text.p);
 }
 
-static void message_text(struct wevt *w, uint32_t id, char out[ETL_WEVT_TEXT])
+static void message_text(struct wevt *w, uint32_t id, char out[WEVT_TEXT])
 {
     size_t blocks = w->n_messages >= 4 ? cur_at32le(w->messages) : 0;
 
@@ -355,7 +354,7 @@ static const uint8_t *map_at(const struct wevt *w, uint64_t offset)
 }
 
 /* The name of the map at an offset; "" when there is none. */
-static void map_name(struct wevt *w, uint32_t offset, char out[ETL_WEVT_TEXT])
+static void map_name(struct wevt *w, uint32_t offset, char out[WEVT_TEXT])
 {
     const uint8_t *p = offset ? map_at(w, offset) : NULL;
 
@@ -365,7 +364,7 @@ static void map_name(struct wevt *w, uint32_t offset, char out[ETL_WEVT_TEXT])
 static bool put_map(struct wevt *w, uint64_t offset)
 {
     const uint8_t *head = map_at(w, offset), *values;
-    char name[ETL_WEVT_TEXT], value[16], text[ETL_WEVT_TEXT];
+    char name[WEVT_TEXT], value[16], text[WEVT_TEXT];
     const char *const map[] = {"name", name, NULL};
     const char *const entry[] = {"value", value, "message", text, NULL};
     const char *kind = head && head[0] == 'B' ? "bitMap" : "valueMap";
@@ -421,13 +420,13 @@ struct template_items {
 
 /* How many or how long: a number, the name of another item, or nothing. */
 static const char *measure(struct wevt *w, const struct template_items *t, bool by_item, bool fixed,
-                           uint16_t value, char out[ETL_WEVT_TEXT])
+                           uint16_t value, char out[WEVT_TEXT])
 {
     out[0] = '\0';
     if (by_item && value < t->all) {
         text_at(w, cur_at32le(t->items + ITEM_BYTES * (size_t)value + 16), out);
     } else if (fixed) {
-        (void)snprintf(out, ETL_WEVT_TEXT, "%u", (unsigned)value);
+        (void)snprintf(out, WEVT_TEXT, "%u", (unsigned)value);
     }
     return out;
 }
@@ -462,7 +461,7 @@ static bool template_fits(struct template_items *t)
 
 static void put_item(struct wevt *w, const struct template_items *t, size_t i)
 {
-    char name[ETL_WEVT_TEXT], count[ETL_WEVT_TEXT], length[ETL_WEVT_TEXT], map[ETL_WEVT_TEXT];
+    char name[WEVT_TEXT], count[WEVT_TEXT], length[WEVT_TEXT], map[WEVT_TEXT];
     const uint8_t *item = t->items + ITEM_BYTES * i;
     uint32_t flags = cur_at32le(item);
     const char *const data[] = {
@@ -487,7 +486,7 @@ static void put_item(struct wevt *w, const struct template_items *t, size_t i)
 
 static void put_struct(struct wevt *w, const struct template_items *t, size_t i)
 {
-    char name[ETL_WEVT_TEXT], count[ETL_WEVT_TEXT];
+    char name[WEVT_TEXT], count[WEVT_TEXT];
     const uint8_t *item = t->items + ITEM_BYTES * i;
     uint32_t flags = cur_at32le(item);
     const char *const attributes[] = {
@@ -547,7 +546,7 @@ static bool put_templates(struct wevt *w, uint32_t offset)
 
 static void put_event(struct wevt *w, const uint8_t *p)
 {
-    char id[8], version[8], tid[16] = "", task[ETL_WEVT_TEXT], opcode[ETL_WEVT_TEXT];
+    char id[8], version[8], tid[16] = "", task[WEVT_TEXT], opcode[WEVT_TEXT];
     const char *const event[] = {"value",  id,     "version",  version, "task", task,
                                  "opcode", opcode, "template", tid,     NULL};
     const uint8_t *name;
@@ -627,8 +626,8 @@ static bool put_provider(struct wevt *w, const uint8_t *descriptor)
     return ok;
 }
 
-enum err etl_wevt_elements(const uint8_t *p, size_t n, const uint8_t *messages, size_t n_messages,
-                           const struct etl_wevt_sink *sink)
+enum err wevt_elements(const uint8_t *p, size_t n, const uint8_t *messages, size_t n_messages,
+                       const struct wevt_sink *sink)
 {
     static const char *const none[] = {NULL};
     struct wevt w = {.p = p,
@@ -643,7 +642,7 @@ enum err etl_wevt_elements(const uint8_t *p, size_t n, const uint8_t *messages, 
     bool ok = head && providers <= PROVIDERS_MAX && at(&w, 16, 20 * providers);
     enum err e = ERR_OK;
 
-    buf_init(&w.text, ETL_WEVT_TEXT);
+    buf_init(&w.text, WEVT_TEXT);
     sink->begin(sink->ctx, "instrumentationManifest", none);
     for (size_t i = 0; i < providers && ok && !e; i++) {
         ok = put_provider(&w, p + 16 + 20 * i);

@@ -1,10 +1,9 @@
-#include "agent/etl/schema/etl_manifests.h"
+#include "agent/decode/schema/manifest_files.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/etl/schema/etl_known.h"
-#include "agent/etl/schema/etl_wevt.h"
+#include "agent/decode/schema/wevt.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
@@ -13,17 +12,17 @@ struct place {
     uint16_t file;
 };
 
-struct etl_manifests {
-    char *files[ETL_MANIFESTS_FILES];
-    struct place places[ETL_MANIFESTS_PROVIDERS];
+struct manifest_files {
+    char *files[MANIFEST_FILES_FILES];
+    struct place places[MANIFEST_FILES_PROVIDERS];
     size_t n_places;
-    struct etl_manifests_counts counts;
+    struct manifest_files_counts counts;
     struct etw_manifest manifest; /* the one that is read */
 };
 
-enum err etl_manifests_create(struct etl_manifests **out)
+enum err manifest_files_create(struct manifest_files **out)
 {
-    struct etl_manifests *ms = mem_zalloc(sizeof *ms);
+    struct manifest_files *ms = mem_zalloc(sizeof *ms);
 
     if (!ms) {
         return ERR_NOMEM;
@@ -32,7 +31,7 @@ enum err etl_manifests_create(struct etl_manifests **out)
     return ERR_OK;
 }
 
-void etl_manifests_destroy(struct etl_manifests *ms)
+void manifest_files_destroy(struct manifest_files *ms)
 {
     if (!ms) {
         return;
@@ -46,7 +45,7 @@ void etl_manifests_destroy(struct etl_manifests *ms)
 /* -- reading a file -- */
 
 struct reading {
-    struct etl_manifests *ms;
+    struct manifest_files *ms;
     FILE *file;
     uint16_t number; /* of the file */
     bool found;      /* an element of a manifest */
@@ -63,7 +62,7 @@ static size_t reading_read(void *ctx, void *p, size_t n)
 static void places_begin(void *ctx, const char *name, const char *const *attributes)
 {
     struct reading *r = ctx;
-    struct etl_manifests *ms = r->ms;
+    struct manifest_files *ms = r->ms;
     uint8_t guid[16];
 
     r->found |= strcmp(name, "instrumentationManifest") == 0;
@@ -74,7 +73,7 @@ static void places_begin(void *ctx, const char *name, const char *const *attribu
         if (strcmp(attributes[0], "guid") != 0 || !etw_manifest_guid(guid, attributes[1])) {
             continue;
         }
-        if (ms->n_places == ETL_MANIFESTS_PROVIDERS) {
+        if (ms->n_places == MANIFEST_FILES_PROVIDERS) {
             ms->counts.no_room++;
             continue;
         }
@@ -164,11 +163,11 @@ static void read_messages(struct reading *r, uint8_t **out, size_t *n)
     const char *path = r->ms->files[r->number], *name = path + strlen(path);
     char beside[4096];
     struct reading other = {.ms = r->ms};
-    const struct etl_wevt_input input = {program_read, r}, others = {program_read, &other};
+    const struct wevt_input input = {program_read, r}, others = {program_read, &other};
 
     *out = NULL;
     *n = 0;
-    if (etl_wevt_resource(&input, ETL_WEVT_MESSAGES, out, n) == ERR_OK) {
+    if (wevt_resource(&input, WEVT_MESSAGES, out, n) == ERR_OK) {
         return;
     }
     while (name > path && name[-1] != '/' && name[-1] != '\\') {
@@ -180,7 +179,7 @@ static void read_messages(struct reading *r, uint8_t **out, size_t *n)
 
         other.file = used > 0 && (size_t)used < sizeof beside ? os_fopen(beside, "rb") : NULL;
         if (other.file) {
-            err_ignore(etl_wevt_resource(&others, ETL_WEVT_MESSAGES, out, n));
+            err_ignore(wevt_resource(&others, WEVT_MESSAGES, out, n));
             (void)fclose(other.file);
         }
     }
@@ -188,12 +187,12 @@ static void read_messages(struct reading *r, uint8_t **out, size_t *n)
 
 static enum err read_program(struct reading *r, const struct etw_manifest_sink *to, bool events)
 {
-    const struct etl_wevt_input input = {program_read, r};
-    const struct etl_wevt_sink sink = {
+    const struct wevt_input input = {program_read, r};
+    const struct wevt_sink sink = {
         .ctx = r, .begin = to->begin, .end = to->end, .stopped = to->stopped};
     uint8_t *resource, *messages = NULL;
     size_t n, n_messages = 0;
-    enum err e = etl_wevt_resource(&input, ETL_WEVT_TEMPLATE, &resource, &n);
+    enum err e = wevt_resource(&input, WEVT_TEMPLATE, &resource, &n);
 
     if (e) {
         return e == ERR_NOTFOUND ? ERR_CORRUPT : e; /* no manifest */
@@ -201,7 +200,7 @@ static enum err read_program(struct reading *r, const struct etw_manifest_sink *
     if (events) {
         read_messages(r, &messages, &n_messages);
     }
-    e = etl_wevt_elements(resource, n, messages, n_messages, &sink);
+    e = wevt_elements(resource, n, messages, n_messages, &sink);
     mem_free(messages);
     mem_free(resource);
     return e;
@@ -228,13 +227,13 @@ static enum err read_file(struct reading *r, bool events)
 
 /* -- adding -- */
 
-static enum err add_file(struct etl_manifests *ms, const char *path)
+static enum err add_file(struct manifest_files *ms, const char *path)
 {
     struct reading r = {.ms = ms, .number = (uint16_t)ms->counts.files};
     size_t before = ms->n_places;
     enum err e;
 
-    if (ms->counts.files == ETL_MANIFESTS_FILES) {
+    if (ms->counts.files == MANIFEST_FILES_FILES) {
         ms->counts.no_room++;
         return ERR_FULL;
     }
@@ -262,7 +261,7 @@ static bool is_manifest_name(const char *name)
 }
 
 struct listing {
-    struct etl_manifests *ms;
+    struct manifest_files *ms;
     const char *dir;
 };
 
@@ -284,7 +283,8 @@ static enum err add_entry(void *ctx, const char *name)
     return e == ERR_NOMEM || e == ERR_UNSUPPORTED ? e : ERR_OK;
 }
 
-enum err etl_manifests_add(struct etl_manifests *ms, const char *path, struct errmsg *why)
+enum err manifest_files_add(struct manifest_files *ms, const char *key, const char *path,
+                            struct errmsg *why)
 {
     struct listing l = {ms, path};
     enum err e = os_list_dir(path, add_entry, &l);
@@ -296,17 +296,18 @@ enum err etl_manifests_add(struct etl_manifests *ms, const char *path, struct er
         e = os_exists(path) ? add_file(ms, path) : ERR_NOTFOUND; /* no directory, then */
     }
     if (e == ERR_UNSUPPORTED) {
-        return errmsg_set(why, e, "--manifests: this build reads no XML");
+        return errmsg_set(why, e, "%s: this build reads no XML", key);
     }
     if (e == ERR_CORRUPT) {
-        return errmsg_set(why, e, "--manifests: %s is no instrumentation manifest", path);
+        return errmsg_set(why, e, "%s: %s is no instrumentation manifest", key, path);
     }
-    return e ? errmsg_set(why, e, "--manifests: cannot read %s: %s", path, err_text(e)) : e;
+    return e ? errmsg_set(why, e, "%s: cannot read %s: %s", key, path, err_text(e)) : e;
 }
 
 /* -- asking -- */
 
-enum err etl_manifests_put(struct etl_manifests *ms, struct schema *s, const uint8_t guid[16])
+enum err manifest_files_put(struct manifest_files *ms, struct schema *s, const uint8_t guid[16],
+                            struct str name)
 {
     struct reading r = {.ms = ms};
     uint64_t events;
@@ -326,7 +327,7 @@ enum err etl_manifests_put(struct etl_manifests *ms, struct schema *s, const uin
     e = read_file(&r, true);
     if (!e) {
         if (!ms->manifest.provider.n) {
-            ms->manifest.provider = etl_known_name(guid); /* programs do not have it */
+            ms->manifest.provider = name; /* programs do not have it */
         }
         e = etw_manifest_finish(&ms->manifest, guid, s, &events);
     }
@@ -335,7 +336,7 @@ enum err etl_manifests_put(struct etl_manifests *ms, struct schema *s, const uin
     return e;
 }
 
-void etl_manifests_stats(const struct etl_manifests *ms, struct etl_manifests_counts *out)
+void manifest_files_stats(const struct manifest_files *ms, struct manifest_files_counts *out)
 {
     *out = ms->counts;
 }
