@@ -116,7 +116,8 @@ static void on_fact(void *ctx, const struct event *ev)
 static void open_source(struct run *r, bool events, bool every_file, int64_t period_ns)
 {
     const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events, every_file};
-    const struct source_sink sink = {r, NULL, on_fact, on_table, on_advance};
+    const struct source_sink sink = {
+        .ctx = r, .fact = on_fact, .table = on_table, .advance = on_advance};
     struct errmsg why;
 
     if (proc_linux_open(&r->source, &conf, sink, &why) != ERR_OK) {

@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
     static struct api_args args;
     struct errmsg why = {""};
-    uint32_t takes = n ? p[0] * 0x01010101u & ((1u << API_ARGS) - 1) : 0;
+    uint32_t takes = n ? p[0] * 0x01010101u & (UINT32_MAX >> (32 - API_ARGS)) : 0;
     enum err e =
         api_args_read(&args, (struct str){(const char *)p, n}, takes, INT64_C(1) << 60, &why);
 

@@ -277,26 +277,26 @@ static void given_end(void *ctx, const char *name)
 static struct given elements_of(struct bytes resource, struct bytes messages, enum err *e)
 {
     struct given g = {0};
-    const struct etl_wevt_sink sink = {&g, given_begin, given_end, count_on};
+    const struct wevt_sink sink = {&g, given_begin, given_end, count_on};
     uint8_t *p = malloc(resource.n + 1), *m = malloc(messages.n + 1);
 
     assert_true(p && m);
     memcpy(p + 1, resource.p, resource.n);
     memcpy(m + 1, messages.p, messages.n);
-    *e = etl_wevt_elements(p + 1, resource.n, m + 1, messages.n, &sink);
+    *e = wevt_elements(p + 1, resource.n, m + 1, messages.n, &sink);
     assert_int_equal(g.open, 0);
     free(p);
     free(m);
     return g;
 }
 
-static struct bytes resource_of(struct bytes program, enum etl_wevt_kind kind, enum err *e)
+static struct bytes resource_of(struct bytes program, enum wevt_kind kind, enum err *e)
 {
-    const struct etl_wevt_input input = {bytes_read, &program};
+    const struct wevt_input input = {bytes_read, &program};
     uint8_t *p = NULL;
     size_t n = 0;
 
-    *e = etl_wevt_resource(&input, kind, &p, &n);
+    *e = wevt_resource(&input, kind, &p, &n);
     return (struct bytes){p, *e ? 0 : n};
 }
 
@@ -321,16 +321,16 @@ static void a_program_cut_anywhere_gives_nothing_or_less(void **state)
     (void)fclose(f);
     assert_in_range(program.n, 1000, sizeof file - 1);
     for (size_t n = 0; n < program.n; n++) {
-        cut = resource_of((struct bytes){file, n}, ETL_WEVT_MESSAGES, &e);
+        cut = resource_of((struct bytes){file, n}, WEVT_MESSAGES, &e);
         mem_free((void *)(uintptr_t)cut.p);
-        cut = resource_of((struct bytes){file, n}, ETL_WEVT_TEMPLATE, &e);
+        cut = resource_of((struct bytes){file, n}, WEVT_TEMPLATE, &e);
         mem_free((void *)(uintptr_t)cut.p);
         corrupt |= e == ERR_CORRUPT;
     }
     assert_true(corrupt);
-    resource = resource_of(program, ETL_WEVT_TEMPLATE, &e);
+    resource = resource_of(program, WEVT_TEMPLATE, &e);
     assert_ok(e);
-    messages = resource_of(program, ETL_WEVT_MESSAGES, &e);
+    messages = resource_of(program, WEVT_MESSAGES, &e);
     assert_ok(e);
     whole = elements_of(resource, messages, &e);
     assert_ok(e);

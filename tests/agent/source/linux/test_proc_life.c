@@ -53,7 +53,7 @@ static void on_fact(void *ctx, const struct event *ev)
 
 static void begin(struct world *w, size_t max, bool records)
 {
-    const struct source_sink sink = {w, NULL, on_fact, NULL, NULL};
+    const struct source_sink sink = {.ctx = w, .fact = on_fact};
 
     memset(w, 0, sizeof *w);
     assert_ok(proc_host_open(&w->host, "/proc", NULL));

@@ -152,7 +152,8 @@ static bool first_table_came(const struct watch *w, const void *arg)
 
 static void begin_at(struct watch *w, const struct proc_linux_conf *conf, struct source_pace pace)
 {
-    const struct source_sink sink = {w, NULL, on_fact, on_table, on_advance};
+    const struct source_sink sink = {
+        .ctx = w, .fact = on_fact, .table = on_table, .advance = on_advance};
     struct errmsg why;
 
     memset(w, 0, sizeof *w);
@@ -761,7 +762,7 @@ static void ignore_table(void *ctx, const struct snapshot *snap)
 static void opening_survives_every_failing_allocation(void **state)
 {
     const struct proc_linux_conf conf = {CLK_S, 64, true, false};
-    const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
+    const struct source_sink sink = {.table = ignore_table, .advance = on_advance};
     const struct source_ops *ops;
     long before = mem_live();
     struct source *s = NULL;
@@ -794,7 +795,7 @@ static void limits_are_checked(void **state)
         {CLK_S, 0, true, false},
         {CLK_S, PROC_LINUX_PROCESSES_MAX + 1, true, false},
     };
-    const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
+    const struct source_sink sink = {.table = ignore_table, .advance = on_advance};
     struct source *s;
 
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
