@@ -381,21 +381,27 @@ static void every_failing_allocation_is_survived(void **state)
         enum err e = ERR_NOMEM;
 
         for (long n = 0; e; n++) {
-            struct store_view *view;
-            struct query_answer a;
-            struct errmsg why;
-            long live = mem_live();
+            long live = 0, left = 1;
 
             assert_true(n < 200);
-            assert_ok(store_view_open(&view, lab_store(l))); /* it remembers what was looked up */
-            env.view = view;
-            mem_fail_after(n);
-            e = query_run(&a, kinds[k], &env, &q, &why);
-            mem_fail_after(-1);
-            assert_true(e == ERR_OK || e == ERR_NOMEM || e == ERR_FULL);
-            query_answer_fini(&a);
-            store_view_close(view);
-            assert_int_equal(mem_live(), live);
+            /* what the store's thread does meanwhile counts, too, but a leak comes every time */
+            for (unsigned turn = 0; turn < 5 && left != live; turn++) {
+                struct store_view *view;
+                struct query_answer a;
+                struct errmsg why;
+
+                live = mem_live();
+                assert_ok(store_view_open(&view, lab_store(l))); /* it remembers look-ups */
+                env.view = view;
+                mem_fail_after(n);
+                e = query_run(&a, kinds[k], &env, &q, &why);
+                mem_fail_after(-1);
+                assert_true(e == ERR_OK || e == ERR_NOMEM || e == ERR_FULL);
+                query_answer_fini(&a);
+                store_view_close(view);
+                left = mem_live();
+            }
+            assert_int_equal(left, live);
         }
     }
     lab_close(l);
