@@ -163,21 +163,22 @@ static void schema_write(void *ctx, uint8_t opcode, const uint8_t *p, size_t n)
 void record_identities_write(const struct record_plan *plan, struct record_identities *out)
 {
     struct identities ids = {.out = out};
-    struct schema_system *sys;
+    struct schema_system *sys = NULL;
 
     *out = (struct record_identities){.images = 0};
     if (own_open(&ids.own)) {
         return;
     }
     if (own_listens(ids.own)) {
-        images_write(&ids);
-        if (plan->n_providers && schema_system_open(&sys) == ERR_OK) {
-            for (size_t i = 0; i < plan->n_providers; i++) {
-                err_ignore(schema_system_each(sys, plan->providers[i].guid, schema_write, &ids));
-            }
-            schema_system_close(sys);
+        if (plan->n_providers && schema_system_open(&sys)) {
+            sys = NULL;
         }
+        for (size_t i = 0; sys && i < plan->n_providers; i++) {
+            err_ignore(schema_system_each(sys, plan->providers[i].guid, schema_write, &ids));
+        }
+        images_write(&ids); /* the resolver's own among them */
     }
+    schema_system_close(sys);
     own_close(ids.own);
     map_fini(&ids.by_path);
     mem_free(ids.files);
