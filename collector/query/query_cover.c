@@ -49,7 +49,7 @@ static int64_t judge_span(struct query *q, const struct query_span *s, const str
                      query_utc(b, h->last_ns));
         return INT64_MAX;
     }
-    if (q->ask->since_ns && clk_sub(h->first_ns, EDGE_NS) > s->since_ns &&
+    if ((q->ask->since_ns || q->env->run) && clk_sub(h->first_ns, EDGE_NS) > s->since_ns &&
         !(h->flags & BATCH_REPLAY)) {
         query_remark(q, QNOTE_BEGINS_LATE, s, "from %s on", query_utc(a, h->first_ns));
         missing_ns = clk_sub(h->first_ns, s->since_ns);

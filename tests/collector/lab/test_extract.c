@@ -357,6 +357,21 @@ static void a_host_without_data_in_the_range_is_absent(void **state)
     lab_close(l);
 }
 
+static void what_lies_before_the_data_and_behind_it_is_missing(void **state)
+{
+    struct lab *l = lab_loaded();
+    const struct query_run_host hosts[] = {window(1, 20, 140), window(1, 100, 220)};
+
+    for (size_t i = 0; i < COUNT_OF(hosts); i++) {
+        struct run_file *f = extracted(l, &(struct query_run){1, &hosts[i], .has_root = false});
+
+        assert_false(f->hosts[0].absent);
+        assert_in_range(f->hosts[0].ppm, 320000, 345000); /* 40 s of 120 */
+        run_file_free(f);
+    }
+    lab_close(l);
+}
+
 static void a_range_is_by_each_hosts_own_clock(void **state)
 {
     struct lab *l = lab_loaded();
@@ -415,6 +430,7 @@ int main(void)
         cmocka_unit_test(peaks_are_those_of_the_sum_over_the_living),
         cmocka_unit_test(lives_crashes_and_coverage_are_there),
         cmocka_unit_test(a_host_without_data_in_the_range_is_absent),
+        cmocka_unit_test(what_lies_before_the_data_and_behind_it_is_missing),
         cmocka_unit_test(a_range_is_by_each_hosts_own_clock),
         cmocka_unit_test(late_data_count_when_it_is_extracted_again),
     };
