@@ -1,6 +1,7 @@
 #include "tests/support/sqlite_fault.h"
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,8 @@ static struct kind {
 
 static sqlite3_vfs layer, *below;
 static struct fio files;
-static enum sqlite_fault fault;
-static long after = -1, count;
+static _Atomic enum sqlite_fault fault;
+static atomic_long after = -1, count; /* other threads may change files, too */
 
 void sqlite_fault_arm(enum sqlite_fault what, long when)
 {
@@ -32,9 +33,9 @@ void sqlite_fault_arm(enum sqlite_fault what, long when)
 /* Whether this change is to fail. */
 static bool change(bool writes)
 {
-    bool now = after >= 0 && count >= after;
+    long at = atomic_fetch_add(&count, 1), from = after;
+    bool now = from >= 0 && at >= from;
 
-    count++;
     if (now && fault == SQLITE_FAULT_KILL) {
         _exit(9);
     }
