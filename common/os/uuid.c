@@ -69,6 +69,17 @@ const char *uuid_format(char text[UUID_TEXT], const struct uuid *u)
     return text;
 }
 
+const char *uuid_format_guid(char text[UUID_TEXT], const uint8_t guid[16])
+{
+    static const uint8_t from[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    struct uuid u;
+
+    for (size_t i = 0; i < 16; i++) {
+        u.b[i] = guid[from[i]];
+    }
+    return uuid_format(text, &u);
+}
+
 enum err uuid_random(struct uuid *u)
 {
     struct uuid r;

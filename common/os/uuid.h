@@ -20,6 +20,10 @@ NODISCARD enum err uuid_parse(struct uuid *u, const char *text);
 /* Returns `text`. */
 const char *uuid_format(char text[UUID_TEXT], const struct uuid *u);
 
+/* A GUID as Windows has it in memory: the first three groups are numbers, lowest byte first.
+ * Returns `text`. */
+const char *uuid_format_guid(char text[UUID_TEXT], const uint8_t guid[16]);
+
 /* Version 4, from the system's generator. Errors: ERR_IO */
 NODISCARD enum err uuid_random(struct uuid *u);
 

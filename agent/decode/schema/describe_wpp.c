@@ -556,14 +556,9 @@ static struct str wpp_ip6(struct reader *r, const uint8_t *p)
 
 static struct str wpp_guid(struct reader *r, const uint8_t *p)
 {
-    static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     char text[UUID_TEXT];
-    struct uuid u;
 
-    for (size_t i = 0; i < 16; i++) {
-        u.b[i] = p[order[i]];
-    }
-    return wpp_keep(r, uuid_format(text, &u));
+    return wpp_keep(r, uuid_format_guid(text, p));
 }
 
 /* True when the type is some bytes with a form of their own. */

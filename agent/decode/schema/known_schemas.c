@@ -81,17 +81,6 @@ static const char *line_read(struct line *l, const char *p)
     return p[n] && p[n + 1] ? p + n + 1 : NULL;
 }
 
-static const char *guid_text(char text[UUID_TEXT], const uint8_t guid[16])
-{
-    static const uint8_t from[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    struct uuid u;
-
-    for (size_t i = 0; i < 16; i++) {
-        u.b[i] = guid[from[i]];
-    }
-    return uuid_format(text, &u);
-}
-
 /* -- lines as elements -- */
 
 static void element(struct etw_manifest *m, const char *name, const char *const *attributes)
@@ -208,7 +197,7 @@ enum err known_schemas_put(struct schema *s, const uint8_t guid[16])
     const char *text, *p;
     enum err e = ERR_NOMEM;
 
-    (void)guid_text(head + 2, guid);
+    (void)uuid_format_guid(head + 2, guid);
     text = known_schemas_text();
     if (!text) {
         return ERR_NOMEM;
