@@ -327,8 +327,8 @@ static void monitor_on_life(void *ctx, const struct life_event *ev)
 
 /* -- what the source delivers -- */
 
-/* Decoded, and charged to whom it concerns. */
-static void monitor_take_event(struct monitor *m, const struct event *ev)
+/* Decoded, and charged to whom it concerns. True: it may have been chosen as an event, too. */
+static bool monitor_take_event(struct monitor *m, const struct event *ev)
 {
     struct instance *p = aggregate_event(m->aggregate, ev);
 
@@ -336,6 +336,7 @@ static void monitor_take_event(struct monitor *m, const struct event *ev)
     if (m->events.event && !ev->early && (!p || monitor_wants(m, p))) {
         m->events.event(m->events.ctx, ev, p ? &p->info : NULL);
     }
+    return ev->kind == EV_PRESENT;
 }
 
 static void monitor_on_source(struct monitor *m, const struct event *ev)
@@ -357,7 +358,7 @@ static void monitor_on_fact(void *ctx, const struct event *ev)
         return;
     }
     m->facts += ev->kind != EV_GROUPS; /* of the source itself, too */
-    monitor_take_event(m, ev);
+    (void)monitor_take_event(m, ev);
 }
 
 /* Of a provider only what is meant: the kernel's tell of everybody, whatever they were asked. */
@@ -412,10 +413,9 @@ static void monitor_on_raw(void *ctx, const struct raw_event *raw)
     struct event ev;
 
     if (m->meant.n && raw->form == RAW_MANIFEST && !monitor_means(m, raw, &only)) {
-        m->not_meant++;
-    } else if (decode_event(m->decode, raw, &ev) == ERR_OK) { /* else counted there */
-        monitor_take_event(m, &ev);
-    } else if (m->forward || m->watch) {
+        m->not_meant++; /* what fails below is counted there */
+    } else if ((decode_event(m->decode, raw, &ev) != ERR_OK || monitor_take_event(m, &ev)) &&
+               (m->forward || m->watch)) {
         forward_give_held(m->forward, m->conf.life, m->conf.ctx);
         monitor_forward(m, raw, only);
     }

@@ -139,6 +139,7 @@ static const struct lift {
     LIFT(REGISTRY_OPERATIONS, REGISTRY_OPS, EVENT_GROUP_REGISTRY),
     LIFT(IMAGE_LOADS, IMAGE_LOADS, EVENT_GROUP_IMAGE),
     LIFT(THREADS_STARTED, THREADS_STARTED, EVENT_GROUP_THREAD),
+    LIFT(PRESENTS, PRESENTS, EVENT_GROUP_PRESENT),
     LIFT(CLR_GC_COUNT, CLR_GCS, EVENT_GROUP_CLR_GC),
     LIFT(CLR_GC_GEN1, CLR_GEN1, EVENT_GROUP_CLR_GC),
     LIFT(CLR_GC_GEN2, CLR_GEN2, EVENT_GROUP_CLR_GC),
@@ -703,16 +704,6 @@ static struct instance *on_registry(struct aggregate *a, const struct event *ev)
 
 /* -- .NET -- */
 
-static void clr_collection(struct aggregate *a, struct instance *p, const struct ev_clr *ev)
-{
-    charge(a, p, COUNTERS_CLR_GCS, 1);
-    if (ev->generation == 1) {
-        charge(a, p, COUNTERS_CLR_GEN1, 1);
-    } else if (ev->generation == 2) {
-        charge(a, p, COUNTERS_CLR_GEN2, 1);
-    }
-}
-
 /* Managed locks only. A stop that measured itself needs no start. */
 static void clr_waited(struct aggregate *a, struct instance *p, const struct ev_clr *ev,
                        const struct clr_step *step)
@@ -729,7 +720,9 @@ static void clr_charge(struct aggregate *a, struct instance *p, const struct ev_
     switch (ev->op) {
     case CLR_GC_START:
         if (!step->repeated) {
-            clr_collection(a, p, ev);
+            charge(a, p, COUNTERS_CLR_GCS, 1);
+            charge(a, p, COUNTERS_CLR_GEN1, ev->generation == 1);
+            charge(a, p, COUNTERS_CLR_GEN2, ev->generation == 2);
         }
         break;
     case CLR_RESTART:
@@ -808,6 +801,8 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
         return on_net(a, ev);
     case EV_REGISTRY:
         return on_registry(a, ev);
+    case EV_PRESENT:
+        return counted(a, context_of(a, ev), COUNTERS_PRESENTS);
     case EV_CLR:
         return on_clr(a, ev);
     case EV_THREAD_NAME:
@@ -910,6 +905,7 @@ static void see_group(struct aggregate *a, enum event_kind kind)
         [EV_FILE_OP] = EVENT_GROUP_FILE,
         [EV_NET] = EVENT_GROUP_NET,
         [EV_REGISTRY] = EVENT_GROUP_REGISTRY,
+        [EV_PRESENT] = EVENT_GROUP_PRESENT,
         [EV_CLR] = EVENT_GROUP_CLR_GC,
         [EV_IMAGE_LOAD] = EVENT_GROUP_IMAGE,
         [EV_THREAD_START] = EVENT_GROUP_THREAD,

@@ -196,6 +196,9 @@ static const struct conf_key keys[] = {
     {"etw.clr_only", CONF_LIST, "", 0, ETW_CONF_CLR_ONLY, NULL,
      "only of programs with these names, w3wp.exe and the like; a system that cannot filter asks "
      "every one"},
+    {"etw.enable_presents", CONF_BOOL, "false", 0, 0, NULL,
+     "frames that programs hand to the display system, by DXGI and D3D9, from level L1 on; as "
+     "etw.providers says where one of the two stands there"},
     {"events.providers", CONF_LIST, "", 0, FORWARD_CHOICES_MAX, NULL,
      "NAME[#id+id], a pattern such as MyCompany-*, or {GUID}: whose events are sent as they are, "
      "with the values of their fields; of those that etw.providers has, or a recording holds"},

@@ -277,6 +277,41 @@ void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const 
     (void)snprintf(out->exe, sizeof out->exe, "%s", only);
 }
 
+/* ---- frames ---- */
+
+static const struct {
+    uint8_t guid[16];
+    uint16_t ids[2];
+    size_t n_ids;
+} presents[ETW_CONF_PRESENTS] = {
+    {ETW_PROVIDER_DXGI, {42, 55}, 2},
+    {ETW_PROVIDER_D3D9, {1}, 1},
+};
+
+#define PRESENTS_KEYWORD UINT64_C(0x2) /* Events, of both */
+
+void etw_conf_present_provider(struct source_provider *out, size_t i)
+{
+    *out =
+        (struct source_provider){.level = 4, .any = PRESENTS_KEYWORD, .n_ids = presents[i].n_ids};
+    memcpy(out->guid, presents[i].guid, sizeof out->guid);
+    memcpy(out->ids, presents[i].ids, sizeof presents[i].ids);
+}
+
+static enum err read_presents(struct etw_conf *v, const struct conf *c, struct errmsg *why)
+{
+    bool own = true;
+
+    (void)why;
+    for (size_t i = 0; i < v->n_providers * ETW_CONF_PRESENTS; i++) {
+        const struct source_provider *p = &v->providers[i / ETW_CONF_PRESENTS];
+
+        own = own && memcmp(p->guid, presents[i % ETW_CONF_PRESENTS].guid, sizeof p->guid) != 0;
+    }
+    v->presents = own && conf_bool(c, "etw.enable_presents");
+    return ERR_OK;
+}
+
 static enum err read_clr_only(struct etw_conf *v, const struct conf *c, struct errmsg *why)
 {
     const char *const *items;
@@ -391,7 +426,7 @@ static enum err read_name(struct etw_conf *v, const struct conf *c, struct errms
 enum err etw_conf_read(struct etw_conf *out, const struct conf *c, struct errmsg *why)
 {
     enum err (*const parts[])(struct etw_conf *, const struct conf *, struct errmsg *) = {
-        read_name, read_buffers, read_flags, read_providers, read_clr};
+        read_name, read_buffers, read_flags, read_providers, read_clr, read_presents};
     struct etw_conf v = {
         .samples_per_s = (uint32_t)conf_int(c, "etw.cpu_sampling_interval"),
         .stacks = conf_bool(c, "etw.enable_stack_walking"),

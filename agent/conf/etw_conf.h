@@ -11,6 +11,7 @@
 #define ETW_CONF_PROVIDERS 16
 #define ETW_CONF_NAME_MAX  1000 /* bytes of session_name; the suffixes fit behind it */
 #define ETW_CONF_CLR_ONLY  16   /* names */
+#define ETW_CONF_PRESENTS  2    /* DXGI, D3D9 */
 
 /* EVENT_TRACE_FLAG_… that have a meaning of their own here. */
 enum {
@@ -52,6 +53,7 @@ struct etw_conf {
     size_t n_providers;
     enum etw_clr clr; /* OFF too where the provider is among `providers` */
     char clr_only[SOURCE_PROVIDER_EXE];
+    bool presents; /* false too where one of its providers is among `providers` */
     uint32_t samples_per_s;
     bool stacks;
     size_t ring_bytes, batch_events;
@@ -75,6 +77,9 @@ uint32_t etw_conf_shed_flags(unsigned groups);
  * provider that tells it; `only` as clr_only. */
 enum etw_clr etw_conf_clr(enum etw_clr permitted, unsigned level, unsigned shed);
 void etw_conf_clr_provider(struct source_provider *out, enum etw_clr clr, const char *only);
+
+/* Who tells of frames: for i below ETW_CONF_PRESENTS. */
+void etw_conf_present_provider(struct source_provider *out, size_t i);
 
 /* Which groups (enum event_group) are recorded with these flags; with this of .NET. */
 uint32_t etw_conf_groups(uint32_t flags);

@@ -73,6 +73,8 @@ static inline bool decode_thread_switch(struct ev_cswitch *ev, const uint8_t *p,
     X(lost_event)         \
     X(kernel_process)     \
     X(clr)                \
+    X(dxgi)               \
+    X(d3d9)               \
     X(kernel_network)     \
     X(kernel_file)        \
     X(kernel_disk)        \

@@ -49,6 +49,7 @@
     X(THREADS_ENDED, threads_ended, COUNT, "threads ended")                                       \
     X(THREAD_RUNDOWN, thread_rundown, COUNT, "thread records of the rundowns")                    \
     X(STACKS, stacks, COUNT, "stacks walked")                                                     \
+    X(PRESENTS, presents, COUNT, "frames handed to the display system")                           \
     X(CLR_GCS, clr_gcs, COUNT, "garbage collections of .NET")                                     \
     X(CLR_GEN1, clr_gen1, COUNT, "of these: of generation 1")                                     \
     X(CLR_GEN2, clr_gen2, COUNT, "of these: of generation 2")                                     \

@@ -129,6 +129,10 @@ struct ev_registry {
     int64_t took_ns;
 };
 
+struct ev_present {
+    uint32_t flags; /* of the call, as its interface numbers them */
+};
+
 struct ev_stack {
     int64_t ticks; /* the event it belongs to */
     uint32_t pid, tid;
@@ -173,6 +177,7 @@ struct event {
         struct ev_file file;
         struct ev_net net;
         struct ev_registry registry;
+        struct ev_present present;
         struct ev_stack stack;
         struct ev_clr clr;
         struct ev_lost lost;

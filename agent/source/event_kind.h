@@ -39,7 +39,8 @@ enum event_kind {
     EV_FILE_OP,
     EV_NET,
     EV_REGISTRY,
-    EV_CLR, /* the runtime of .NET, about itself */
+    EV_PRESENT, /* a frame is handed to the display system */
+    EV_CLR,     /* the runtime of .NET, about itself */
     EV_THREAD_NAME,
     EV_STACK,  /* belongs to the event of the same time and thread */
     EV_LOST,   /* something is missing from here on: what is open on these CPUs has no known end */
@@ -76,6 +77,7 @@ enum event_group {
     EVENT_GROUP_CLR_JIT = 1 << 13,
     EVENT_GROUP_CLR_ALLOC = 1 << 14,
     EVENT_GROUP_SAMPLE = 1 << 15, /* profile interrupts */
+    EVENT_GROUP_PRESENT = 1 << 16,
 };
 
 enum soft_fault {

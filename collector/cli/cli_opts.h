@@ -72,8 +72,9 @@
     "              threads_started: no source but eBPF has them for a process;\n"                 \
     "              io_wait_time, memory_wait_time: unless kernel.task_delayacct is 1;\n"          \
     "              ready_time: where the kernel has no CONFIG_SCHED_INFO;\n"                      \
-    "              clr.*, registry_operations, private_working_set, cpu_cycles, pools,\n"         \
-    "              other_operations, thread_states.ready, GDI and USER objects: Windows'\n"       \
+    "              clr.*, presents, registry_operations, private_working_set, cpu_cycles,\n"      \
+    "              pools, other_operations, thread_states.ready, GDI and USER objects:\n"         \
+    "              Windows'\n"                                                                    \
     "  Windows     io_wait_time, memory_wait_time, thread_states.disk_wait, .stopped, .idle:\n"   \
     "              Linux'; what events count, while the level or the settings etw. leave\n"       \
     "              these events off\n"                                                            \

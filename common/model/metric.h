@@ -94,6 +94,7 @@ enum {
     M_IMAGE_LOADS = 76,
     M_THREADS_STARTED = 77,
     M_PRIVATE_WORKING_SET = 78,
+    M_PRESENTS = 79,
     M_CLR_GC_COUNT = 80,
     M_CLR_GC_GEN1 = 81,
     M_CLR_GC_GEN2 = 82,

@@ -82,6 +82,7 @@
     X(76, image_loads, COUNTER, COUNT, 1, "images loaded")                                        \
     X(77, threads_started, COUNTER, COUNT, 1, "threads started")                                  \
     X(78, private_working_set, GAUGE, BYTES, 1, "resident memory that is not shared")             \
+    X(79, presents, COUNTER, COUNT, 1, "frames handed to the display system")                     \
     X(80, clr.gc_count, COUNTER, COUNT, 1, ".NET: garbage collections begun")                     \
     X(81, clr.gc_gen1, COUNTER, COUNT, 1, ".NET: of these, of generation 1")                      \
     X(82, clr.gc_gen2, COUNTER, COUNT, 1, ".NET: of these, of generation 2")                      \

@@ -1,6 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/monitor.h"
+#include "agent/source/etw_guid.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/agent/feed.h"
@@ -13,6 +14,8 @@ struct script {
     struct source_sink sink;
     const struct event *events;
     size_t n_events;
+    const struct raw_event *raws; /* after them */
+    size_t n_raws;
     bool closed;
 };
 
@@ -23,6 +26,9 @@ static enum err script_run(struct source *s)
     for (size_t i = 0; i < p->n_events; i++) {
         p->sink.advance(p->sink.ctx, p->events[i].wall_ns, p->events[i].mono_ns);
         p->sink.fact(p->sink.ctx, &p->events[i]);
+    }
+    for (size_t i = 0; i < p->n_raws; i++) {
+        p->sink.raw(p->sink.ctx, &p->raws[i]);
     }
     return ERR_END;
 }
@@ -151,6 +157,44 @@ static void a_script_runs_to_its_end_and_closes(void **state)
     monitor_destroy(m);
     assert_true(script.closed);
     mem_free(s);
+}
+
+/* A frame is a figure, and an event where its provider is chosen. */
+static void a_frame_is_counted_whether_it_is_sent_or_not(void **state)
+{
+    static const char *const chosen[] = {"{ca11c036-0102-4a2d-a6ad-f03cfed5d3c9}"};
+    const struct forward_conf events = {.providers = chosen, .n_providers = 1};
+    const struct event start = feed_proc(EV_PROC_START, 10, 8, 10);
+    static const uint8_t payload[16];
+    struct raw_event frame = {.form = RAW_MANIFEST,
+                              .guid = ETW_PROVIDER_DXGI,
+                              .id = 42,
+                              .pointer_size = 8,
+                              .pid = 8,
+                              .tid = 80,
+                              .payload = payload,
+                              .payload_n = sizeof payload,
+                              .wall_ns = start.wall_ns,
+                              .mono_ns = start.mono_ns};
+
+    for (int sent = 0; sent <= 1; sent++) {
+        struct script script = {.events = &start, .n_events = 1, .raws = &frame, .n_raws = 1};
+        struct monitor_conf conf = conf_of(&script);
+        struct monitor_stats stats;
+        struct monitor_row row;
+        struct monitor *m;
+
+        conf.events = sent ? &events : NULL;
+        assert_ok(monitor_create(&m, &conf, NULL));
+        assert_err(monitor_run(m), ERR_END);
+        assert_ok(monitor_process(m, 8, &row));
+        assert_true((row.row.mask & METRIC_BIT(M_PRESENTS)) != 0);
+        assert_int_equal(row.row.values[M_PRESENTS], 1);
+        monitor_stats(m, &stats);
+        assert_int_equal(stats.decode.decoded, 1);
+        assert_int_equal(stats.forward.in, sent);
+        monitor_destroy(m);
+    }
 }
 
 static void a_change_of_the_source_is_told_and_changes_how_tables_are_read(void **state)
@@ -596,6 +640,7 @@ int main(void)
         cmocka_unit_test(only_who_is_wanted_comes_out_and_the_rest_is_counted),
         cmocka_unit_test(of_a_life_comes_everything_or_nothing),
         cmocka_unit_test(its_own_row_and_no_other_tells_what_the_agent_does),
+        cmocka_unit_test(a_frame_is_counted_whether_it_is_sent_or_not),
         cmocka_unit_test(a_wish_goes_to_the_source_or_is_refused_with_a_reason),
         cmocka_unit_test(wrong_configurations_are_refused_before_anything_is_opened),
         cmocka_unit_test(creation_survives_every_failing_allocation),

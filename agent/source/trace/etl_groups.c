@@ -115,7 +115,8 @@ static uint32_t of_provider(const uint8_t *guid, uint16_t id)
     static const uint8_t process[16] = ETW_PROVIDER_KERNEL_PROCESS,
                          network[16] = ETW_PROVIDER_KERNEL_NETWORK,
                          file[16] = ETW_PROVIDER_KERNEL_FILE, clr[16] = ETW_PROVIDER_CLR,
-                         registry[16] = ETW_PROVIDER_KERNEL_REGISTRY;
+                         registry[16] = ETW_PROVIDER_KERNEL_REGISTRY, dxgi[16] = ETW_PROVIDER_DXGI,
+                         d3d9[16] = ETW_PROVIDER_D3D9;
 
     if (memcmp(guid, clr, 16) == 0) {
         return of_clr(id);
@@ -128,6 +129,12 @@ static uint32_t of_provider(const uint8_t *guid, uint16_t id)
     }
     if (memcmp(guid, process, 16) == 0) {
         return when(id == 3, EVENT_GROUP_THREAD) | when(id == 5, EVENT_GROUP_IMAGE);
+    }
+    if (memcmp(guid, dxgi, 16) == 0) {
+        return when(id == 42 || id == 55, EVENT_GROUP_PRESENT);
+    }
+    if (memcmp(guid, d3d9, 16) == 0) {
+        return when(id == 1, EVENT_GROUP_PRESENT);
     }
     return when(memcmp(guid, registry, 16) == 0 && id >= 1 && id <= 15, EVENT_GROUP_REGISTRY);
 }

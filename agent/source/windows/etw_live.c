@@ -41,10 +41,10 @@ struct etw_live {
     atomic_bool trusted;                /* see etw_ctl_trust */
     atomic_bool tells;                  /* starts and ends of processes are asked for */
     int64_t told_sample_ns;
-    enum etw_clr clr_on;    /* asked for, */
-    atomic_uint clr_groups; /* and what that records, for others */
-    unsigned shed_now;      /* of the control thread: as of its last look */
-    bool reclaimed;         /* what an earlier run left of a session that is not wanted yet */
+    enum etw_clr clr_on;         /* asked for, */
+    atomic_uint provider_groups; /* and what these record, for others */
+    unsigned shed_now;           /* of the control thread: as of its last look */
+    bool reclaimed;              /* what an earlier run left of a session that is not wanted yet */
     bool begun, ended;
 
     struct os_mutex *lock; /* guards everything below */
@@ -283,23 +283,14 @@ static void etw_live_want_high(struct etw_live *l, unsigned level)
     }
 }
 
-/* .NET's runtimes are asked for what the level permits. */
-static void etw_live_want_clr(struct etw_live *l, unsigned level)
+static struct etw_session *etw_live_provider_session(struct etw_live *l)
 {
-    enum etw_clr wanted = etw_conf_clr(l->conf.clr, level, l->shed_now);
-    struct source_provider p;
-
-    for (size_t i = 0; i < l->n && wanted != l->clr_on; i++) {
-        struct etw_session *s = &l->sessions[i];
-
-        if (!s->conf.session.kernel && !s->conf.session.attach) {
-            etw_conf_clr_provider(&p, wanted, l->conf.clr_only);
-            err_ignore(wanted == ETW_CLR_OFF ? etw_session_remove(s, p.guid, NULL)
-                                             : etw_session_add(s, &p, NULL));
-            l->clr_on = wanted;
-            atomic_store(&l->clr_groups, etw_conf_clr_groups(wanted));
+    for (size_t i = 0; i < l->n; i++) {
+        if (!l->sessions[i].conf.session.kernel && !l->sessions[i].conf.session.attach) {
+            return &l->sessions[i];
         }
     }
+    return NULL;
 }
 
 static enum err etw_live_no_session(struct errmsg *why, const char *what)
@@ -338,14 +329,33 @@ static enum err etw_live_set_stacks(struct etw_live *l, bool on, struct errmsg *
 static enum err etw_live_set_provider(struct etw_live *l, const struct source_provider *p, bool on,
                                       struct errmsg *why)
 {
-    for (size_t i = 0; i < l->n; i++) {
-        struct etw_session *s = &l->sessions[i];
+    struct etw_session *s = etw_live_provider_session(l);
 
-        if (!s->conf.session.kernel && !s->conf.session.attach) {
-            return on ? etw_session_add(s, p, why) : etw_session_remove(s, p->guid, why);
-        }
+    return !s   ? etw_live_no_session(why, "providers")
+           : on ? etw_session_add(s, p, why)
+                : etw_session_remove(s, p->guid, why);
+}
+
+/* .NET's runtimes, and who hands over frames, are asked for what the level permits. */
+static void etw_live_want_providers(struct etw_live *l, unsigned level)
+{
+    enum etw_clr clr = etw_conf_clr(l->conf.clr, level, l->shed_now);
+    bool asks = etw_live_provider_session(l) != NULL,
+         presents = asks && l->conf.presents && level > 0;
+    bool had = (atomic_load(&l->provider_groups) & EVENT_GROUP_PRESENT) != 0;
+    struct source_provider p;
+
+    if (asks && clr != l->clr_on) {
+        etw_conf_clr_provider(&p, clr, l->conf.clr_only);
+        err_ignore(etw_live_set_provider(l, &p, clr != ETW_CLR_OFF, NULL));
+        l->clr_on = clr;
     }
-    return etw_live_no_session(why, "providers");
+    for (size_t i = 0; presents != had && i < ETW_CONF_PRESENTS; i++) {
+        etw_conf_present_provider(&p, i);
+        err_ignore(etw_live_set_provider(l, &p, presents, NULL));
+    }
+    atomic_store(&l->provider_groups,
+                 etw_conf_clr_groups(l->clr_on) | (presents ? EVENT_GROUP_PRESENT : 0));
 }
 
 static enum err etw_live_set_buffers(struct etw_live *l, uint32_t max_buffers, struct errmsg *why)
@@ -405,7 +415,7 @@ static void etw_live_serve(struct etw_live *l)
     os_mutex_unlock(l->lock);
     if (stepped) {
         etw_live_want_high(l, level);
-        etw_live_want_clr(l, level);
+        etw_live_want_providers(l, level);
     }
     if (r) {
         e = etw_live_follow(l, r->ask, level, &r->why);
@@ -811,7 +821,7 @@ static bool etw_live_groups(struct live_events *e, uint32_t *groups)
         }
         flags |= atomic_load(&l->sessions[i].flags_on);
     }
-    *groups = etw_conf_groups(flags) | atomic_load(&l->clr_groups);
+    *groups = etw_conf_groups(flags) | atomic_load(&l->provider_groups);
     return true;
 }
 

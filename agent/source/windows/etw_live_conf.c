@@ -90,7 +90,7 @@ static void add_providers(struct etw_live_conf *v, const struct etw_conf *conf)
         ETW_GUID(0x2c8e04f9, 0x5b67, 0x4e13, 0x8f, 0x0a, 0xd2, 0x71, 0x96, 0x3c, 0xe8, 0x45);
     struct etw_live_session *s = &v->sessions[v->n_sessions];
 
-    if (!conf->n_providers && conf->clr == ETW_CLR_OFF) {
+    if (!conf->n_providers && conf->clr == ETW_CLR_OFF && !conf->presents) {
         return;
     }
     s->optional = v->n_sessions > 0;
@@ -130,6 +130,7 @@ void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, 
 {
     *out = (struct etw_live_conf){.permitted = conf->flags,
                                   .clr = attach ? ETW_CLR_OFF : conf->clr,
+                                  .presents = conf->presents && !attach,
                                   .stacks = conf->stacks,
                                   .samples_per_s = conf->samples_per_s,
                                   .ring_bytes = conf->ring_bytes,

@@ -7,7 +7,7 @@
 #include "agent/source/windows/etw_ctl.h"
 
 #define ETW_LIVE_SESSIONS  3
-#define ETW_LIVE_PROVIDERS (ETW_CONF_PROVIDERS + 1) /* and .NET */
+#define ETW_LIVE_PROVIDERS (ETW_CONF_PROVIDERS + 1 + ETW_CONF_PRESENTS) /* and .NET, frames */
 
 struct etw_live_session {
     struct etw_session_conf session;
@@ -24,6 +24,7 @@ struct etw_live_conf {
     uint32_t permitted; /* flags of the kernel, whatever the level; see agent/conf/etw_conf.h */
     enum etw_clr clr;   /* what is permitted of .NET, by level */
     char clr_only[SOURCE_PROVIDER_EXE];
+    bool presents; /* permitted, from level L1 on */
     bool stacks;
     uint32_t samples_per_s;
     size_t ring_bytes, batch_events;

@@ -306,6 +306,7 @@ static const struct charged charges[] = {
      NONE,
      {{COUNTERS_TCP_SEND, 3}}},
     {"registry", {BY(EV_REGISTRY, 12, 120)}, 12, {{COUNTERS_REGISTRY_OPS, 1}}},
+    {"frame", {BY(EV_PRESENT, 12, 120)}, 12, {{COUNTERS_PRESENTS, 1}}},
     {"image load",
      {BY(EV_IMAGE_LOAD, 12, 120), .u.image = {.pid = 8}},
      8,

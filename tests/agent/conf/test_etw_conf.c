@@ -169,6 +169,37 @@ static void dotnet_is_asked_for_what_the_level_permits(void **state)
     conf_destroy(c);
 }
 
+/* Frames are asked of two providers, unless the user's own line says how. */
+static void frames_are_asked_for_when_permitted(void **state)
+{
+    static const struct {
+        const char *text;
+        bool presents;
+    } rows[] = {
+        {"etw: {enable_presents: true}\n", true},
+        {"etw: {enable_presents: false}\n", false},
+        {"etw: {enable_presents: true, providers: [Microsoft-Windows-D3D9]}\n", false},
+        {"etw: {enable_presents: true, providers: ['Microsoft-Windows-DXGI#10']}\n", false},
+    };
+    static const uint8_t guids[][16] = {ETW_PROVIDER_DXGI, ETW_PROVIDER_D3D9};
+    struct source_provider p;
+    struct etw_conf v;
+    struct conf *c;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_ok(read_text(&v, &c, rows[i].text, NULL));
+        assert_int_equal(v.presents, rows[i].presents);
+        conf_destroy(c);
+    }
+    for (size_t i = 0; i < ETW_CONF_PRESENTS; i++) {
+        etw_conf_present_provider(&p, i);
+        assert_memory_equal(p.guid, guids[i], 16);
+        assert_int_equal(p.n_ids, i == 0 ? 2 : 1);
+        assert_int_equal(p.ids[0], i == 0 ? 42 : 1);
+        assert_true(p.any == 2);
+    }
+}
+
 static void wrong_settings_name_line_and_key(void **state)
 {
     static const struct {
@@ -402,6 +433,7 @@ int main(void)
         cmocka_unit_test(flags_come_from_names_hex_or_permissions),
         cmocka_unit_test(the_level_decides_what_of_the_permitted_is_on),
         cmocka_unit_test(dotnet_is_asked_for_what_the_level_permits),
+        cmocka_unit_test(frames_are_asked_for_when_permitted),
         cmocka_unit_test(wrong_settings_name_line_and_key),
         cmocka_unit_test(a_provider_is_a_name_or_a_guid_with_parts),
         cmocka_unit_test(a_provider_may_mean_some_processes_programs_and_values_only),

@@ -56,6 +56,7 @@ DIFFERENT = [
 
 # Records of classes that are read for which there is no table: class, opcodes or ids, versions, why.
 MISSING = [
+    ("Microsoft-Windows-DXGI", tuple(i for i in range(1, 1000) if i not in (43, 55, 56)), (0, 1, 2), "only its presents are read"),
 ]
 
 # Tables whose records layouts.json does not have: class, opcodes or ids, first versions, why.
@@ -87,6 +88,8 @@ UNLISTED = [
     ("FileIo", tuple(range(96, 102)), (3,), DUMP),
     ("Registry", (36, 37, 38, 39, 40, 48), (2,), DUMP),
     ("Microsoft-Windows-DotNETRuntime*", None, None, "the manifest of the CLR's own providers (PerfView) is the witness"),
+    ("Microsoft-Windows-DXGI", 42, (0,), LEFT_OUT),
+    ("Microsoft-Windows-D3D9", None, None, "no manifest of it is there; as programs that count frames read it (PresentMon)"),
     ("Microsoft-Windows-HttpService", None, None, "the manifest of Windows 7 is the witness"),
     ("Microsoft-Windows-Kernel-Network", None, None, "its manifest is the witness"),
     ("Microsoft-Windows-PowerShell", None, None, "its manifest is the witness"),

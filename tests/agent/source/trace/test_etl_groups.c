@@ -76,6 +76,7 @@ static void others_by_guid_or_provider(void **state)
 {
     static const uint8_t disk[16] = ETW_CLASS_DISK_IO, process[16] = ETW_CLASS_PROCESS;
     static const uint8_t provider[16] = ETW_PROVIDER_KERNEL_PROCESS;
+    static const uint8_t dxgi[16] = ETW_PROVIDER_DXGI, d3d9[16] = ETW_PROVIDER_D3D9;
 
     assert_int_equal(of_guid(disk, 11), EVENT_GROUP_DISK);
     assert_int_equal(of_guid(process, 1), 0);
@@ -83,6 +84,11 @@ static void others_by_guid_or_provider(void **state)
     assert_int_equal(of_event(disk, 11, false), 0);
     assert_int_equal(of_event(provider, 3, false), EVENT_GROUP_THREAD);
     assert_int_equal(of_event(provider, 1, false), 0);
+    assert_int_equal(of_event(dxgi, 42, false), EVENT_GROUP_PRESENT);
+    assert_int_equal(of_event(dxgi, 55, false), EVENT_GROUP_PRESENT);
+    assert_int_equal(of_event(dxgi, 43, false), 0);
+    assert_int_equal(of_event(d3d9, 1, false), EVENT_GROUP_PRESENT);
+    assert_int_equal(of_event(d3d9, 2, false), 0);
 }
 
 int main(void)

@@ -236,6 +236,29 @@ static void dotnet_follows_the_level_and_what_is_left_out(void **state)
     assert_int_equal(stats.ctl.failed, 0);
 }
 
+/* Who hands over frames is asked from L1 on, and no more when the level is given up. */
+static void frames_follow_the_level(void **state)
+{
+    static const struct {
+        unsigned level, enabled; /* calls, less those that disable */
+    } rows[] = {{1, 3}, {2, 3}, {0, 1}, {1, 3}};
+    struct etwreplay_script script = {0};
+    struct etw_live_conf conf = three_sessions();
+    struct rig r = {0};
+    uint32_t groups;
+
+    conf.presents = true;
+    rig_open(&r, &script, &conf);
+    rig_start(&r);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        set_level(&r, rows[i].level);
+        assert_int_equal(etwreplay_enabled("procfleet-kp"), rows[i].enabled);
+        assert_true(r.events->ops->groups(r.events, &groups));
+        assert_int_equal((groups & EVENT_GROUP_PRESENT) != 0, rows[i].level > 0);
+    }
+    assert_int_equal(rig_stop(&r).ctl.failed, 0);
+}
+
 /* High rates in bursts of a second would overflow their ring. The kernel's own timer does it. */
 static void while_high_rates_stand_sessions_deliver_ten_times_a_second(void **state)
 {
@@ -795,6 +818,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_session_of_high_rates_follows_the_level),
         cmocka_unit_test(dotnet_follows_the_level_and_what_is_left_out),
+        cmocka_unit_test(frames_follow_the_level),
         cmocka_unit_test(while_high_rates_stand_sessions_deliver_ten_times_a_second),
         cmocka_unit_test(a_system_without_short_timers_is_asked_ten_times_a_second),
         cmocka_unit_test(what_is_not_permitted_stays_off),
