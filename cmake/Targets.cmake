@@ -1,5 +1,6 @@
 # What our own targets have in common; dependencies keep their own flags.
 function(procfleet_own target)
+  set_property(GLOBAL APPEND PROPERTY procfleet_targets ${target})
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
   set(flags -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wformat=2)
   if(PROCFLEET_WERROR)
@@ -58,11 +59,53 @@ function(procfleet_busy)
   endforeach()
 endfunction()
 
+# What the thread sanitizer runs (the preset tsan builds nothing else): tests that start threads. Any other test is linked so
+# that starting one ends it (tests/support/one_thread.c), hence none can be missing here.
+add_custom_target(tests_threads)
+
+# procfleet_threads([ALONE] NAME...): these tests start threads. ALONE: not for the thread sanitizer, since nothing runs beside
+# the test but what it waits for, and it would take long.
+function(procfleet_threads)
+  if(WIN32)
+    return()
+  endif()
+  cmake_parse_arguments(T "ALONE" "" "" ${ARGN})
+  foreach(name IN LISTS T_UNPARSED_ARGUMENTS)
+    set_target_properties(${name} PROPERTIES THREADS ON)
+    if(NOT T_ALONE)
+      add_dependencies(tests_threads ${name})
+      set_property(TEST ${name} APPEND PROPERTY LABELS threads)
+    endif()
+  endforeach()
+endfunction()
+
+# procfleet_plain(NAME...): these tests look for more, or longer, where there is no sanitizer.
+function(procfleet_plain)
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS plain)
+  set_property(GLOBAL APPEND PROPERTY procfleet_plain ${ARGN})
+endfunction()
+
+# The target tests_plain: all programs and, of the tests, only those of procfleet_plain. Called once, at the end.
+function(procfleet_tests_plain)
+  get_property(targets GLOBAL PROPERTY procfleet_targets)
+  get_property(tests GLOBAL PROPERTY procfleet_tests)
+  get_property(plain GLOBAL PROPERTY procfleet_plain)
+  list(REMOVE_ITEM targets ${tests})
+  add_custom_target(tests_plain)
+  add_dependencies(tests_plain ${targets} ${plain})
+endfunction()
+
 # procfleet_test(NAME source... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program run by ctest.
 function(procfleet_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${T_UNPARSED_ARGUMENTS})
   procfleet_own(${name})
+  set_property(GLOBAL APPEND PROPERTY procfleet_tests ${name})
+  if(NOT WIN32)
+    set(one_thread $<NOT:$<BOOL:$<TARGET_PROPERTY:${name},THREADS>>>)
+    target_sources(${name} PRIVATE $<${one_thread}:${CMAKE_SOURCE_DIR}/tests/support/one_thread.c>)
+    target_link_options(${name} PRIVATE $<${one_thread}:-Wl,--wrap=pthread_create>)
+  endif()
   target_compile_options(${name} PRIVATE -Wno-unused-parameter) # most tests have no use for their state
   target_link_libraries(${name} PRIVATE ${T_LIBS} cmocka)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
@@ -172,6 +215,7 @@ function(procfleet_fuzz name)
     set(arguments ${seeds})
   endif()
   procfleet_own(${name})
+  set_property(GLOBAL APPEND PROPERTY procfleet_tests ${name})
   target_link_libraries(${name} PRIVATE ${T_LIBS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
   if(T_MADE)
