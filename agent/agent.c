@@ -535,6 +535,7 @@ static enum err agent_open_batch(struct agent *a)
                               .max_age_ns = a->opts.conf->batch_age_ns,
                               .filter = a->filter,
                               .ledger = agent_ledger,
+                              .no_events = &a->no_events,
                               .number = agent_on_number,
                               .out = agent_on_batch,
                               .ctx = a};

@@ -496,6 +496,7 @@ static size_t batch_size_limit(const struct batch_builder *b)
 /* Reads the stages' counters; gives how many there are. */
 static size_t batch_read_ledger(struct batch_builder *b, struct ledger_row *rows, size_t *n_changed)
 {
+    bool waits = b->conf.no_events && atomic_load(b->conf.no_events);
     const struct ledger_kind *kind = NULL;
     size_t n = b->conf.ledger ? b->conf.ledger(b->conf.ctx, rows, BATCH_LEDGER_MAX) : 0;
 
@@ -504,6 +505,10 @@ static size_t batch_read_ledger(struct batch_builder *b, struct ledger_row *rows
         struct ledger_row row = rows[i];
 
         kind = ledger_kind_after(kind, &row);
+        if (waits && str_eq(row.stage, str_make("forward"))) {
+            b->now[i] = b->told[i];
+            continue;
+        }
         b->now[i] = kind->role == LEDGER_HELD ? 0 : row.count;
         row.count -= b->told[i];
         if (row.count > 0) {

@@ -9,6 +9,8 @@
 #ifndef PROCFLEET_AGENT_BATCH_BATCH_H
 #define PROCFLEET_AGENT_BATCH_BATCH_H
 
+#include <stdatomic.h>
+
 #include "agent/privacy/privacy.h"
 #include "common/base/clk.h"
 #include "common/base/err.h"
@@ -36,6 +38,9 @@ struct batch_conf {
      * many. Rows without a difference to the previous batch do not travel; `held` is no running
      * total and travels as it is. May be NULL. */
     size_t (*ledger)(void *ctx, struct ledger_row *rows, size_t max);
+    /* Borrowed; true: the collector is one that keeps no events of providers, and takes rows of
+     * `forward` for losses, as all that it does not know: they wait. NULL: it keeps them. */
+    const atomic_bool *no_events;
 
     /* Says which stream and number the batch about to be made has, where these are not the head's
      * and one more than the last: a spool knows better. May be NULL. */

@@ -32,6 +32,7 @@ enum cli_exit cli_client_exit(enum err e)
     case ERR_TRUST:
     case ERR_REFUSED:
     case ERR_ACCESS:
+    case ERR_UNSUPPORTED: /* by an older collector */
         return CLI_REFUSED;
     default:
         return CLI_FAILED;
@@ -279,6 +280,19 @@ int cli_client_once(const struct cli *c, const char *method, const struct buf *r
 
 /* -- queries -- */
 
+/* What an older collector has not read it has not heeded. */
+static enum err answer_check(const struct wire_query *q, const struct wire_answer *a,
+                             struct errmsg *why)
+{
+    const char *what = wire_query_unknown(q, a->knows);
+
+    return what ? errmsg_set(why, ERR_UNSUPPORTED,
+                             "the collector is older than this program and does not know %s: its "
+                             "answer is of everything, and is not shown",
+                             what)
+                : ERR_OK;
+}
+
 /* One page into `reply`. */
 static enum err page_ask(struct cli_client *l, const char *method, const struct wire_query *q,
                          struct buf *reply, struct rpc_result *result, struct errmsg *why)
@@ -318,7 +332,10 @@ enum err cli_client_fetch(struct cli_client *l, const char *method, const struct
     e = page_ask(l, method, q, &reply, &result, why);
     if (!e) {
         e = wire_answer_decode(out, reply.p, reply.n);
-        e = e ? call_problem(l, e, &result, why) : ERR_OK;
+        e = e ? call_problem(l, e, &result, why) : answer_check(q, *out, why);
+        if (e == ERR_UNSUPPORTED) {
+            wire_answer_free(*out);
+        }
     }
     buf_fini(&reply);
     if (!e && next) {
@@ -328,15 +345,22 @@ enum err cli_client_fetch(struct cli_client *l, const char *method, const struct
     return e;
 }
 
-/* Hands the page on; *rows: how many rows or events it had. */
-static enum err page_take(struct buf *reply, void (*page)(void *ctx, const struct wire_answer *a),
+/* Hands the page on; *rows: how many rows or events it had. Errors: those of wire_answer_decode,
+ * ERR_UNSUPPORTED (why says it) */
+static enum err page_take(const struct wire_query *q, struct buf *reply,
+                          void (*page)(void *ctx, const struct wire_answer *a),
                           void (*note)(void *ctx, struct str text), void *ctx, size_t *rows,
-                          bool *partial)
+                          bool *partial, struct errmsg *why)
 {
     struct wire_answer *a;
     enum err e = wire_answer_decode(&a, reply->p, reply->n);
 
     if (e) {
+        return e;
+    }
+    e = answer_check(q, a, why);
+    if (e) {
+        wire_answer_free(a);
         return e;
     }
     *rows = a->n_rows + a->n_events + a->n_coverage;
@@ -370,8 +394,8 @@ int cli_client_ask(struct cli_client *l, const char *method, struct wire_query *
         buf_reset(&reply);
         e = page_ask(l, method, q, &reply, &result, &why);
         if (!e) {
-            e = page_take(&reply, page, note, ctx, &rows, &partial);
-            e = e ? call_problem(l, e, &result, &why) : ERR_OK;
+            e = page_take(q, &reply, page, note, ctx, &rows, &partial, &why);
+            e = e && e != ERR_UNSUPPORTED ? call_problem(l, e, &result, &why) : e;
         }
         if (e) {
             code = cli_fail(l->cli, cli_client_call_exit(e, &result), "%s", why.text);

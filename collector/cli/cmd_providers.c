@@ -266,11 +266,14 @@ static void no_note(void *ctx, struct str text)
     (void)text;
 }
 
-static void note_rows(struct providers *x)
+static void note_rows(struct providers *x, const char *name)
 {
     char text[96];
 
-    if (x->rows == 0) {
+    if (x->rows == 0 && name) {
+        table_note(x->table, str_make("no host sent events of such a provider in this range; "
+                                      "without a name this command lists those that came"));
+    } else if (x->rows == 0) {
         table_note(x->table, str_make("no host sent events of providers in this range; hosts send "
                                       "what events.providers of their settings names"));
     }
@@ -301,7 +304,7 @@ static int providers_ask(struct providers *x, struct cli_client *l, const char *
     if (code != CLI_OK && code != CLI_PARTIAL) {
         return code;
     }
-    note_rows(x);
+    note_rows(x, name ? name : option);
     more = name ? CLI_OK : cli_client_ask(l, RPC_QUERY_COVERAGE, &ledger, take_stages, no_note, x);
     return more == CLI_OK || more == CLI_PARTIAL ? code : more;
 }

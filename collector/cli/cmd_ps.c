@@ -57,6 +57,7 @@ struct ps {
     struct wire_query asked; /* its metrics alone, */
     struct wire_answer more; /* and those that were answered */
     struct ps_row *rows;     /* sorted once all have come */
+    bool refused;            /* by an older collector */
     size_t n, cap;
     enum err e;
 };
@@ -109,17 +110,35 @@ static void ps_more_take(void *ctx, const struct wire_answer *a)
     }
 }
 
-static void ps_no_note(void *ctx, struct str text)
+/* What their notes say the other question's do, too. */
+static enum err ps_more_pages(struct cli_client *l, struct wire_query *q, struct ps *x,
+                              struct errmsg *why)
 {
-    (void)ctx;
-    (void)text; /* the other question has it too */
+    struct cli_client_cursor next = {.n = 1};
+    const uint32_t limit = q->limit;
+    struct wire_answer *a;
+    enum err e = ERR_OK;
+
+    while (!e && next.n && x->n < limit) {
+        q->limit = limit - x->n < WIRE_ROWS_MAX ? limit - (uint32_t)x->n : WIRE_ROWS_MAX;
+        e = cli_client_fetch(l, RPC_QUERY_PROCESSES, q, &a, &next, why);
+        if (!e) {
+            ps_more_take(x, a);
+            wire_answer_free(a);
+            q->cursor = (struct str){next.bytes, next.n};
+            e = x->e ? errmsg_set(why, x->e, "%s", err_text(x->e)) : ERR_OK;
+        }
+    }
+    return e;
 }
 
 static int ps_ask_more(struct cli *c, const struct wire_query *q, struct ps *x)
 {
     struct wire_query more = *q;
+    struct errmsg why = {""};
     struct cli_client *l;
     int code = CLI_FAILED;
+    enum err e;
 
     more.n_metrics = 0;
     for (const struct metric *m = metric_next(NULL); m; m = metric_next(m)) {
@@ -131,15 +150,16 @@ static int ps_ask_more(struct cli *c, const struct wire_query *q, struct ps *x)
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    code = cli_client_ask(l, RPC_QUERY_PROCESSES, &more, ps_more_take, ps_no_note, x);
+    e = ps_more_pages(l, &more, x, &why);
     cli_client_close(l);
-    if (x->e) {
-        return cli_fail(c, CLI_FAILED, "%s", err_text(x->e));
+    x->refused = e == ERR_REFUSED; /* the other question says why, unless it is for these metrics */
+    if (e && !x->refused) {
+        return cli_fail(c, cli_client_exit(e), "%s", why.text);
     }
     if (x->n > 1) {
         qsort(x->rows, x->n, sizeof *x->rows, ps_order);
     }
-    return code == CLI_PARTIAL ? CLI_OK : code;
+    return CLI_OK;
 }
 
 static enum err ps_page(void *ctx, struct table *t, const struct wire_answer *a)
@@ -148,6 +168,11 @@ static enum err ps_page(void *ctx, struct table *t, const struct wire_answer *a)
     struct table_cell cells[TABLE_COLUMNS];
     enum err e = ERR_OK;
 
+    if (x->refused) {
+        table_note(t, str_make("this collector is older: it refuses metrics that it does not know, "
+                               "and further ones are left out"));
+    }
+    x->refused = false;
     rows_note_unknown(t, &x->asked, &x->more);
     x->asked.n_metrics = 0; /* once */
     for (size_t i = 0; i < a->n_rows && !e; i++) {

@@ -627,6 +627,7 @@ enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 
     wire_arena_init(&a, WIRE_ANSWER_PACK_BYTES);
     e = wire_answer_put(&m, in, &a);
+    WIRE_PUT(&m, knows, WIRE_ASK_KNOWS);
     if (!e) {
         e = wire_pack(out, &m);
     }
@@ -819,6 +820,7 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     out->until_ns = m->until_ns;
     out->partial = m->partial != 0;
     out->damaged = m->damaged;
+    out->knows = m->knows;
     get_sum(&out->sum, m->coverage_sum);
     out->n_used = (uint8_t)m->n_used;
     for (size_t i = 0; i < m->n_used; i++) {

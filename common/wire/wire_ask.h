@@ -13,6 +13,7 @@
 #define WIRE_COLUMNS_MAX 128u  /* an update has all that there are */
 #define WIRE_HOSTS_MAX   64u   /* names of hosts one query asks for */
 #define WIRE_CLASS_MAX   16u   /* names of a class */
+#define WIRE_ASK_KNOWS   36u   /* the highest field of QueryRequest: what answers say */
 
 /* What Top orders by, of the first metric. Wire values. */
 enum wire_by {

@@ -267,6 +267,31 @@ void wire_query_free(struct wire_query *q)
     }
 }
 
+const char *wire_query_unknown(const struct wire_query *q, uint32_t knows)
+{
+    const struct {
+        uint32_t field;
+        bool asked;
+        const char *what;
+    } narrows[] = {
+        {20, q->n_hosts > 0, "several hosts (--host)"},
+        {21, q->n_labels > 0, "labels (--label)"},
+        {22, q->events.where.n > 0, "conditions (--where)"},
+        {23, q->run.n > 0, "runs (--run)"},
+        {26, q->events.provider.n > 0 || (q->kinds & 1u << LIFE_PROVIDER) != 0,
+         "events of providers (--provider)"},
+        {27, q->events.event.n > 0, "events of providers (--event)"},
+        {33, q->ids.n > 0, "hosts by their ids"},
+    };
+
+    for (size_t i = 0; i < sizeof narrows / sizeof narrows[0]; i++) {
+        if (narrows[i].asked && narrows[i].field > knows) {
+            return narrows[i].what;
+        }
+    }
+    return NULL;
+}
+
 /* -- server info -- */
 
 static enum err put_methods(Procfleet__V1__ServerInfo *m, const struct wire_server_info *in,

@@ -111,6 +111,7 @@ struct wire_answer {
     const struct wire_outliers *outliers;   /* NULL in all others */
     const struct wire_providers *providers; /* likewise */
     const struct wire_boots *boots;         /* likewise */
+    uint32_t knows;                         /* once decoded: see wire_query_unknown */
 };
 
 struct wire_server_info {
@@ -137,6 +138,9 @@ struct wire_update {
 NODISCARD enum err wire_query_encode(struct buf *out, const struct wire_query *q);
 NODISCARD enum err wire_query_decode(struct wire_query **out, const void *p, size_t n);
 void wire_query_free(struct wire_query *q);
+/* What of a question leaves out rows and is not known to a collector whose answers say `knows`, in
+ * words; NULL: nothing, the answer is of what was asked for. */
+const char *wire_query_unknown(const struct wire_query *q, uint32_t knows);
 NODISCARD enum err wire_answer_encode(struct buf *out, const struct wire_answer *a);
 NODISCARD enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n);
 void wire_answer_free(struct wire_answer *a);

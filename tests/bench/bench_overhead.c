@@ -30,7 +30,7 @@
 struct options {
     unsigned rounds, seconds, warm_up, delivery_ms, per_second, psutil_s;
     unsigned rate; /* only this one; 0 = all */
-    unsigned extension, curve;
+    unsigned extension, curve, gc_network;
 };
 
 /* Short enough to be run: 2 * 12 s and 5 * 17 s a round, under 6 minutes. */
@@ -69,7 +69,7 @@ static const struct {
     {"--warm-up", &opt.warm_up},    {"--delivery-ms", &opt.delivery_ms},
     {"--records", &opt.per_second}, {"--psutil-seconds", &opt.psutil_s},
     {"--rate", &opt.rate},          {"--extension", &opt.extension},
-    {"--curve", &opt.curve},
+    {"--curve", &opt.curve},        {"--gc-network", &opt.gc_network},
 };
 
 /* Takes out of argv what is ours; gives how many are left. */
@@ -102,6 +102,7 @@ static int measure_here(char **argv)
                                  .delivery_ms = opt.delivery_ms,
                                  .warm_up_s = opt.warm_up,
                                  .seconds = opt.seconds,
+                                 .gc_network = opt.gc_network,
                                  .empty = strcmp(argv[2], "0") == 0,
                                  .extension = opt.extension != 0};
     struct overhead_figures f;
@@ -129,8 +130,9 @@ static struct overhead_figures measure_what(const char *what, unsigned per_secon
     path[n] = '\0';
     (void)snprintf(command, sizeof command,
                    "'%s' --measure %s --records %u --delivery-ms %u --warm-up %u --seconds %u "
-                   "--extension %u",
-                   path, what, per_second, opt.delivery_ms, opt.warm_up, seconds, opt.extension);
+                   "--extension %u --gc-network %u",
+                   path, what, per_second, opt.delivery_ms, opt.warm_up, seconds, opt.extension,
+                   opt.gc_network);
     p = popen(command, "r");
     if (!p || fread(&f, sizeof f, 1, p) != 1 || pclose(p) != 0) {
         bench_fail("a measurement failed");
@@ -230,7 +232,8 @@ static void check_figures(const struct overhead_figures *f)
     double records = (double)f->records * 1e9 / (double)f->elapsed_ns;
 
     if (f->level != 3 || f->dropped || f->unknown || f->corrupt || f->gaps || f->unattributed ||
-        !f->batches || !f->lives || !f->tables || records < 0.95 * opt.per_second) {
+        !f->batches || !f->lives || !f->tables || records < 0.95 * opt.per_second ||
+        (opt.gc_network && (!f->collections || !f->network))) {
         fprintf(stderr,
                 "bench_overhead: L%u, %llu records dropped, %llu unknown, %llu corrupt, %llu "
                 "unattributed, %llu gaps, %llu late, %.0f records/s\n",
@@ -282,7 +285,8 @@ static void figure(const char *format, unsigned rate_hz, double value, const cha
 {
     char name[64];
 
-    (void)snprintf(name, sizeof name, "overhead_%u_hz_%s", rate_hz, format);
+    (void)snprintf(name, sizeof name, "overhead_%s%u_hz_%s", opt.gc_network ? "gc_network_" : "",
+                   rate_hz, format);
     bench_figure(name, value, unit, goal, BENCH_LESS);
 }
 
@@ -304,6 +308,10 @@ static void tell_row(struct row *r)
     figure("rows", r->rate_hz, (double)f->rows / all, "per s", 0);
     figure("values", r->rate_hz, (double)f->values / all, "per s", 0);
     figure("bytes", r->rate_hz, (double)f->bytes / all, "per s", 0);
+    if (opt.gc_network) {
+        figure("collections", r->rate_hz, (double)f->collections / all, "records/s", 0);
+        figure("network", r->rate_hz, (double)f->network / all, "records/s", 0);
+    }
     figure("late", r->rate_hz, (double)f->late, "records", 0);
     figure("hurried", r->rate_hz, (double)f->hurried, "records", 0);
     if (r->n_psutil) {
@@ -380,7 +388,8 @@ int main(int argc, char **argv)
     }
     bench_begin(argc, argv, "bench_overhead",
                 "The agent, 200 processes, level L3. Also: --rounds N --seconds N --warm-up N "
-                "--records N --delivery-ms N --rate HZ --curve 1 --psutil-seconds N");
+                "--records N --delivery-ms N --rate HZ --curve 1 --psutil-seconds N --gc-network "
+                "PERMILLE (of the records: the kernel's network and .NET's collections)");
     if (bench_quick()) {
         opt.rounds = 1;
         opt.seconds = opt.psutil_s = 2;
@@ -388,6 +397,10 @@ int main(int argc, char **argv)
     }
     if (opt.rounds == 0 || opt.rounds > ROUNDS_MAX || opt.seconds == 0 || opt.per_second < 100) {
         bench_fail("1 to 32 rounds, at least 1 second and 100 records");
+    }
+    for (size_t k = 0; k < N_ROWS && opt.gc_network; k++) { /* what is asked of that alone */
+        rows[k].cpu_goal = 1;
+        rows[k].mb_goal = 0;
     }
     start_sleepers();
     run_rounds();

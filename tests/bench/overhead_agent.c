@@ -495,6 +495,8 @@ static void tell_counters(const struct rig *g, struct overhead_figures *f)
     f->corrupt = m.decode.corrupt;
     f->unattributed = m.lifecycle.no_owner;
     f->gaps = m.aggregate.sched.gaps;
+    f->collections = m.aggregate.groups[SOURCE_SHED_CLR];
+    f->network = m.aggregate.groups[SOURCE_SHED_NETWORK];
     f->ticks = m.sampler.ticks;
     f->idle_ticks = m.sampler.idle;
     f->rows = m.sampler.rows;
@@ -514,6 +516,7 @@ void overhead_measure(const struct overhead_conf *conf, struct overhead_figures 
     g.load_conf = (struct etwload_conf){.seed = 1,
                                         .processes = 200,
                                         .per_second = conf->per_second,
+                                        .gc_network = conf->gc_network,
                                         .begin_wall = os_utc_ns(),
                                         .begin_ns = os_mono_ns()};
     g.load = etwload_create(&g.load_conf);

@@ -11,7 +11,8 @@ struct overhead_conf {
     unsigned per_second;  /* records */
     unsigned delivery_ms; /* how often sessions deliver */
     unsigned warm_up_s, seconds;
-    bool empty;     /* no agent: its callbacks do nothing */
+    unsigned gc_network; /* see etwload.h */
+    bool empty;          /* no agent: its callbacks do nothing */
     bool extension; /* tables give context switches and disk bytes, so that ticks between two tables
                        have nothing to say of these */
 };
@@ -28,6 +29,7 @@ struct overhead_figures {
     uint64_t lives; /* starts and stops told */
     unsigned level; /* at the end; records lost make it fall */
     uint64_t dropped, late, hurried, unknown, corrupt, unattributed, gaps; /* since the start */
+    uint64_t collections, network;                                         /* likewise, charged */
 };
 
 /* Ends the program when something fails. */

@@ -23,7 +23,16 @@
 #define END_OPCODE   2
 #define FOUND_OPCODE 3
 
-enum class_id { CLASS_PROCESS, CLASS_THREAD, CLASS_IMAGE, CLASS_DISK, CLASS_FAULT, CLASS_MANIFEST };
+enum class_id {
+    CLASS_PROCESS,
+    CLASS_THREAD,
+    CLASS_IMAGE,
+    CLASS_DISK,
+    CLASS_FAULT,
+    CLASS_NETWORK,
+    CLASS_MANIFEST,
+    CLASS_CLR
+};
 
 struct etwload {
     struct etwload_conf conf;
@@ -36,6 +45,7 @@ struct etwload {
     uint32_t running[ETWLOAD_CPUS];
     uint32_t disk_tid; /* whose request is to be ended next; 0 = none */
     uint32_t extra;    /* threads begun */
+    uint64_t asked;    /* records of gc_network */
     unsigned kept;
     uint8_t payloads[ETWLOAD_KEPT][PAYLOAD_MAX];
     size_t payload_n;
@@ -118,8 +128,9 @@ static void set(struct raw_event *raw, enum class_id id, uint8_t opcode, uint8_t
         [CLASS_PROCESS] = ETW_CLASS_PROCESS,  [CLASS_THREAD] = ETW_CLASS_THREAD,
         [CLASS_IMAGE] = ETW_CLASS_IMAGE,      [CLASS_DISK] = ETW_CLASS_DISK_IO,
         [CLASS_FAULT] = ETW_CLASS_PAGE_FAULT, [CLASS_MANIFEST] = ETW_PROVIDER_KERNEL_PROCESS,
+        [CLASS_NETWORK] = ETW_CLASS_TCP_IP,   [CLASS_CLR] = ETW_PROVIDER_CLR,
     };
-    bool manifest = id == CLASS_MANIFEST;
+    bool manifest = id >= CLASS_MANIFEST;
 
     memcpy(raw->guid, guids[id], sizeof raw->guid);
     raw->form = manifest ? RAW_MANIFEST : RAW_CLASSIC;
@@ -269,6 +280,35 @@ static void hard_fault(struct etwload *l, struct raw_event *raw)
     add(l, 4096, 4);
 }
 
+/* Version 2: u32 pid, u32 bytes, two addresses and ports of IPv4, u32 × 3, P connection. */
+static void network(struct etwload *l, struct raw_event *raw)
+{
+    set(raw, CLASS_NETWORK, l->asked % 2 ? 11 : 10, 2);
+    add(l, ETWLOAD_PID + 4 * draw(&l->random, l->conf.processes), 4);
+    add(l, 1460, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        add(l, 0, 8);
+    }
+}
+
+/* Version 1, four records a collection: u32 number, generation, reason, type, u16 of the runtime;
+ * u32 reason 1, number, u16; u16; u32 number, generation, u16. */
+static void collection(struct etwload *l, struct raw_event *raw)
+{
+    static const uint8_t ids[] = {1, 9, 3, 2}, words[] = {4, 2, 0, 2};
+    uint64_t nth = l->asked / 25;
+    unsigned kind = nth % 4;
+
+    set(raw, CLASS_CLR, ids[kind], 1);
+    raw->opcode = 0;
+    raw->pid = ETWLOAD_PID + 4 * (uint32_t)(nth / 4 % l->conf.processes);
+    raw->tid = tid_of((uint32_t)(nth / 4 % l->conf.processes) * ETWLOAD_THREADS);
+    for (unsigned i = 0; i < words[kind]; i++) {
+        add(l, i ? 0 : kind == 1 ? 1 : nth / 4, 4);
+    }
+    add(l, 0, 2);
+}
+
 /* -- the stream -- */
 
 static void begin_record(struct etwload *l, struct raw_event *raw, int64_t at_ns)
@@ -375,7 +415,10 @@ bool etwload_next(struct etwload *l, int64_t until_ns, struct raw_event *raw,
         uint32_t what = draw(&l->random, 1000);
 
         begin_record(l, raw, at_ns);
-        if (what < 880) {
+        if (l->conf.gc_network && draw(&l->random, 1000) < l->conf.gc_network) {
+            *session = ++l->asked % 25 ? ETWLOAD_RATE : ETWLOAD_MANIFEST;
+            (*session == ETWLOAD_RATE ? network : collection)(l, raw);
+        } else if (what < 880) {
             *session = ETWLOAD_RATE;
             context_switch(l, raw);
         } else {

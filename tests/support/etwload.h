@@ -35,6 +35,8 @@ struct etwload_conf {
     uint64_t seed;
     unsigned processes;           /* that live all along, 1 to 4096 */
     unsigned per_second;          /* records, above 100 */
+    unsigned gc_network;          /* of a thousand so many are of the network or, one of 25 of
+                                     these, of .NET's collections */
     int64_t begin_wall, begin_ns; /* UTC and monotonic clock of the first record */
 };
 

@@ -386,6 +386,45 @@ static void the_ledger_travels_as_differences(void **state)
     bench_free(t);
 }
 
+static size_t forward_ledger(void *ctx, struct ledger_row *rows, size_t max)
+{
+    struct bench *t = ctx;
+
+    assert_true(max >= 2);
+    rows[0] = (struct ledger_row){str_make("forward"), str_make("in"), t->ledger_count};
+    rows[1] = (struct ledger_row){str_make("source"), str_make("in"), t->ledger_count};
+    return 2;
+}
+
+/* A collector of the release before would take them for losses; what it was not told the next one
+ * is. */
+static void rows_that_a_collector_does_not_know_wait(void **state)
+{
+    static const unsigned rows[] = {2, 1, 1, 2}; /* in each batch */
+    struct bench *t = bench_new();
+    atomic_bool no_events = false;
+    uint64_t in[2] = {0, 0};
+
+    t->conf.samples = 1;
+    t->conf.ledger = forward_ledger;
+    t->conf.no_events = &no_events;
+    open_it(t);
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        atomic_store(&no_events, rows[i] == 1);
+        t->ledger_count += 5;
+        assert_ok(tick_at(t, 1000 * i, 1));
+        assert_int_equal(t->got[i]->n_ledger, rows[i]);
+        for (size_t k = 0; k < t->got[i]->n_ledger; k++) {
+            const struct ledger_row *r = &t->got[i]->ledger[k];
+
+            in[str_eq(r->stage, str_make("source"))] += r->count;
+        }
+    }
+    assert_int_equal(in[0], 20);
+    assert_int_equal(in[1], 20);
+    bench_free(t);
+}
+
 /* As many rows as an agent can have, each grown since it was asked last. */
 static size_t full_ledger(void *ctx, struct ledger_row *rows, size_t max)
 {
@@ -562,6 +601,7 @@ int main(void)
         cmocka_unit_test(texts_without_room_in_one_batch_travel_in_a_later_one),
         cmocka_unit_test(events_are_in_time_order_and_filtered),
         cmocka_unit_test(the_ledger_travels_as_differences),
+        cmocka_unit_test(rows_that_a_collector_does_not_know_wait),
         cmocka_unit_test(events_of_providers_travel_beside_a_full_ledger),
         cmocka_unit_test(an_empty_end_still_says_that_it_is_the_end),
         cmocka_unit_test(a_closed_receiver_ends_the_call),

@@ -864,6 +864,46 @@ static void sums_of_providers_come_back(void **state)
     buf_fini(&b);
 }
 
+/* What a collector does not read it does not heed: its answer says how far it reads. */
+static void an_answer_says_what_of_a_question_was_read(void **state)
+{
+    static const struct wire_query all = {.limit = 1};
+    const struct {
+        struct wire_query q;
+        uint32_t field; /* 0: every collector heeds it */
+    } rows[] = {
+        {all, 0},
+        {{.host = str_make("a"), .name = str_make("b*"), .has_pid = true}, 0},
+        {{.kinds = 1u << LIFE_PROCESS_START}, 0},
+        {{.n_hosts = 1}, 20},
+        {{.n_labels = 1}, 21},
+        {{.events.where = str_make("pid > 3")}, 22},
+        {{.run = str_make("r")}, 23},
+        {{.events.provider = str_make("P")}, 26},
+        {{.kinds = 1u << LIFE_PROVIDER}, 26},
+        {{.events.event = str_make("3")}, 27},
+        {{.ids = {"0123456789abcdef", 16}}, 33},
+    };
+    struct wire_answer in = {.n_hosts = 0}, *out;
+    struct buf b;
+
+    buf_init(&b, 1u << 16);
+    assert_ok(wire_answer_encode(&b, &in));
+    assert_ok(wire_answer_decode(&out, b.p, b.n));
+    assert_int_equal(out->knows, WIRE_ASK_KNOWS);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_null(wire_query_unknown(&rows[i].q, out->knows));
+        assert_int_equal(wire_query_unknown(&rows[i].q, 0) != NULL, rows[i].field > 0);
+        assert_true(!rows[i].field || wire_query_unknown(&rows[i].q, rows[i].field - 1));
+        assert_null(wire_query_unknown(&rows[i].q, rows[i].field));
+    }
+    wire_answer_free(out);
+    assert_ok(wire_answer_decode(&out, "", 0)); /* an older one's that is empty */
+    assert_int_equal(out->knows, 0);
+    wire_answer_free(out);
+    buf_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -879,6 +919,7 @@ int main(void)
         cmocka_unit_test(updates_come_back_as_they_were),
         cmocka_unit_test(server_info_comes_back_as_it_was),
         cmocka_unit_test(every_shorter_message_is_refused_or_lacks_fields),
+        cmocka_unit_test(an_answer_says_what_of_a_question_was_read),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 
