@@ -107,7 +107,10 @@ for i in 1 2 3 4 5 6; do
         file=$(pf run show "cc-$o@$((7 - i))" --format json | tr '{' '\n' | sed -n 's/.*"(all)".*"cpu_time":"\{0,1\}\([0-9]*\).*/\1/p')
         apart=$(awk -v a="$shell" -v b="$file" 'BEGIN { b /= 1e6; d = a > b ? a - b : b - a; printf "%.2f", 100 * d / a }')
         echo "    cc-$o $i: times ${shell} ms, run file $((file / 1000000)) ms, $apart % apart"
-        expect "cc-$o $i: as times says, within 1 %" 0 awk -v p="$apart" 'BEGIN { exit p > 1 }'
+        # What a process uses after the scheduler's last tick and to give its memory back is in no record of the kernel
+        # (docs/metrics-linux.md): some 2 ms of each of these 35, which is more than 1 % of a second and a half.
+        expect "cc-$o $i: as times says, within 1 % and 3 ms a process" 0 \
+            awk -v a="$shell" -v b="$file" 'BEGIN { b /= 1e6; exit b > a * 1.01 || a - b > a * 0.01 + 35 * 3 }'
     done
 done
 
