@@ -271,7 +271,7 @@ static enum err inform(struct etl_job *job, size_t part, struct jsonw *j)
             e = print_people(job, &i, n_files);
         } else {
             e = print_json(j, &i, n_files);
-            fputs(j->depth == 0 ? "\n" : "", job->out);
+            fputs(j->depth == 0 && !j->leaves ? "\n" : "", job->out);
         }
         etl_walk_close(i.walk);
     }

@@ -209,18 +209,55 @@ bool etl_job_out_ok(struct etl_job *job)
     return !job->out_failed;
 }
 
-enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,
-                         enum err (*print)(struct etl_job *job, size_t part, struct jsonw *j),
-                         struct errmsg *why)
+/* Objects as CSV: file, path of a value, value. */
+struct job_leaves {
+    struct jsonw_leaves all;
+    struct table *sheet;
+    const char *file;
+    enum err failed;
+};
+
+static void on_leaf(void *ctx, struct str path, struct str value)
+{
+    struct job_leaves *l = ctx;
+    const struct table_cell cells[] = {table_string(str_make(l->file)), table_string(path),
+                                       table_string(value)};
+
+    l->failed = l->failed ? l->failed : table_row(l->sheet, cells);
+}
+
+typedef enum err (*object_fn)(struct etl_job *job, size_t part, struct jsonw *j);
+
+static enum err objects_csv(struct etl_job *job, object_fn print)
+{
+    struct table_column columns[] = {{etl_job_parts(job) > 1 ? "file" : NULL, NULL, TABLE_TEXT},
+                                     {"key", NULL, TABLE_TEXT},
+                                     {"value", NULL, TABLE_TEXT}};
+    struct job_leaves l = {.all = {.leaf = on_leaf, .ctx = &l}};
+    enum err e = table_begin(&l.sheet, job->out, TABLE_AS_CSV, false, columns, 3);
+    struct jsonw j;
+
+    if (e) {
+        return e;
+    }
+    buf_init(&l.all.path, 1u << 20);
+    for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job); i++) {
+        l.file = etl_job_part_name(job, i);
+        jsonw_init_leaves(&j, &l.all);
+        e = print(job, i, &j);
+        e = e ? e : l.all.path.bad ? l.all.path.bad : l.failed;
+    }
+    buf_fini(&l.all.path);
+    table_end(l.sheet);
+    return e;
+}
+
+static enum err objects_text(struct etl_job *job, unsigned pretty, object_fn print)
 {
     bool array = job->format == TABLE_AS_JSON && etl_job_parts(job) > 1;
     enum err e = ERR_OK;
     struct jsonw j;
 
-    if (job->format == TABLE_AS_CSV) {
-        return errmsg_set(why, ERR_USAGE, "%s is no table of rows: --format table, json or jsonl",
-                          what);
-    }
     jsonw_init(&j, job->out, job->format != TABLE_AS_JSON ? 0 : array ? pretty + 1 : pretty);
     if (array) {
         jsonw_array(&j, NULL);
@@ -235,6 +272,15 @@ enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,
         jsonw_end(&j);
         fputs("\n", job->out);
     }
+    return e;
+}
+
+enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty, object_fn print,
+                         struct errmsg *why)
+{
+    enum err e =
+        job->format == TABLE_AS_CSV ? objects_csv(job, print) : objects_text(job, pretty, print);
+
     return e ? errmsg_set(why, e, "cannot make %s: %s", what, err_text(e)) : ERR_OK;
 }
 

@@ -85,10 +85,11 @@ NODISCARD enum err etl_job_table(const struct etl_job *job, struct table **out,
 /* After printing: whether the output takes more; false ends the walk and the job. */
 bool etl_job_out_ok(struct etl_job *job);
 
-/* Prints one object per part by `print`, which opens the part itself; several become an array in
- * JSON, paragraphs for people. CSV is refused: `what` is no table of rows.
+/* Prints one object per part by `print`, which opens the part itself and writes the whole object or
+ * nothing; several become an array in JSON, paragraphs for people. In CSV each value of an object is
+ * a row, with its path.
  * pretty: levels of an object that stand on lines of their own in JSON.
- * Errors: ERR_USAGE (CSV), and those of `print` */
+ * Errors: ERR_NOMEM, and those of `print`; `why` names `what` */
 NODISCARD enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,
                                    enum err (*print)(struct etl_job *job, size_t part,
                                                      struct jsonw *j),

@@ -438,7 +438,7 @@ static enum err summarize(struct etl_job *job, size_t part, struct jsonw *j)
     if (etl_job_open(job, part, &conf, &s.walk) == ERR_OK) {
         s.complete = etl_job_walk(job, s.walk);
         e = job->format == TABLE_AS_TABLE ? print_people(job->out, &s) : print_json(j, &s);
-        if (j->depth == 0 && job->format != TABLE_AS_TABLE) {
+        if (j->depth == 0 && !j->leaves && job->format != TABLE_AS_TABLE) {
             fputs("\n", job->out);
         }
     }

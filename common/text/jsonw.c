@@ -17,6 +17,12 @@ void jsonw_init_buf(struct jsonw *j, struct buf *text)
     *j = (struct jsonw){.text = text};
 }
 
+void jsonw_init_leaves(struct jsonw *j, struct jsonw_leaves *leaves)
+{
+    *j = (struct jsonw){.leaves = leaves};
+    leaves->ends[0] = 0;
+}
+
 static void put_raw(struct jsonw *j, const void *p, size_t n)
 {
     if (n == 0) {
@@ -105,6 +111,48 @@ static uint64_t level_bit(unsigned depth)
     return UINT64_C(1) << (depth - 1);
 }
 
+/* -- leaves: the path of what is open stands in `path` up to ends[depth] -- */
+
+static void leaves_enter(struct jsonw *j, struct str key)
+{
+    struct jsonw_leaves *l = j->leaves;
+
+    l->path.n = l->path.n < l->ends[j->depth] ? l->path.n : l->ends[j->depth];
+    if (j->depth == 0) {
+        return;
+    }
+    if (l->path.n) {
+        buf_put_u8(&l->path, '.');
+    }
+    if (j->array & level_bit(j->depth)) {
+        buf_printf(&l->path, "%llu", (unsigned long long)l->next[j->depth]++);
+    } else {
+        buf_put(&l->path, key.p, key.n);
+    }
+}
+
+/* False: they are not asked for. */
+static bool leaves_put(struct jsonw *j, struct str key, struct str value)
+{
+    struct jsonw_leaves *l = j->leaves;
+
+    if (l && !j->hidden) {
+        leaves_enter(j, key);
+        if (!l->path.bad) {
+            l->leaf(l->ctx, (struct str){(const char *)l->path.p, l->path.n}, value);
+        }
+    }
+    return l != NULL;
+}
+
+static void leaves_open(struct jsonw *j, struct str key)
+{
+    leaves_enter(j, key);
+    j->depth++;
+    j->leaves->ends[j->depth] = j->leaves->path.n;
+    j->leaves->next[j->depth] = 0;
+}
+
 /* What stands before a value: comma, line, key. */
 static bool begin_value(struct jsonw *j, struct str key)
 {
@@ -128,12 +176,16 @@ static bool begin_value(struct jsonw *j, struct str key)
 
 static void open_level(struct jsonw *j, struct str key, bool array)
 {
-    if (j->depth == JSONW_DEPTH || !begin_value(j, key)) {
+    if (j->depth == JSONW_DEPTH || j->hidden || (!j->leaves && !begin_value(j, key))) {
         j->hidden++;
         return;
     }
-    j->depth++;
-    put_char(j, array ? '[' : '{');
+    if (j->leaves) {
+        leaves_open(j, key);
+    } else {
+        j->depth++;
+        put_char(j, array ? '[' : '{');
+    }
     j->filled &= ~level_bit(j->depth);
     j->array = array ? j->array | level_bit(j->depth) : j->array & ~level_bit(j->depth);
 }
@@ -167,6 +219,10 @@ void jsonw_end(struct jsonw *j)
         return;
     }
     assert(depth > 0 && depth <= JSONW_DEPTH);
+    j->depth--;
+    if (j->leaves) {
+        return;
+    }
     if (j->filled & level_bit(depth) && depth <= j->pretty) {
         put_char(j, '\n');
         for (unsigned i = 1; i < depth; i++) {
@@ -174,26 +230,25 @@ void jsonw_end(struct jsonw *j)
         }
     }
     put_char(j, j->array & level_bit(depth) ? ']' : '}');
-    j->depth--;
 }
 
 void jsonw_raw_n(struct jsonw *j, struct str key, const char *v)
 {
-    if (begin_value(j, key)) {
+    if (!leaves_put(j, key, str_make(v)) && begin_value(j, key)) {
         put_cstr(j, v);
     }
 }
 
 void jsonw_text_n(struct jsonw *j, struct str key, struct str v)
 {
-    if (begin_value(j, key)) {
+    if (!leaves_put(j, key, v) && begin_value(j, key)) {
         put_text(j, v, false);
     }
 }
 
 void jsonw_bytes(struct jsonw *j, const char *key, struct str v)
 {
-    if (begin_value(j, str_make(key))) {
+    if (!leaves_put(j, str_make(key), v) && begin_value(j, str_make(key))) {
         put_text(j, v, utf8_whole(v.p, v.n) < v.n);
     }
 }
@@ -221,7 +276,7 @@ void jsonw_real(struct jsonw *j, const char *key, double v)
 
 static void put_digits(struct jsonw *j, struct str key, bool quoted, bool minus, uint64_t v)
 {
-    const char *quote = quoted ? "\"" : "";
+    const char *quote = quoted && !j->leaves ? "\"" : "";
     char text[24];
 
     (void)snprintf(text, sizeof text, "%s%s%llu%s", quote, minus ? "-" : "", (unsigned long long)v,
@@ -263,7 +318,11 @@ void jsonw_bool(struct jsonw *j, const char *key, bool v)
 
 void jsonw_null(struct jsonw *j, const char *key)
 {
-    jsonw_raw_n(j, str_make(key), "null");
+    if (!j->leaves || j->hidden) {
+        jsonw_raw_n(j, str_make(key), "null");
+    } else {
+        (void)leaves_put(j, str_make(key), str_make(""));
+    }
 }
 
 void jsonw_text(struct jsonw *j, const char *key, struct str v)

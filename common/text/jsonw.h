@@ -13,17 +13,30 @@
 
 #define JSONW_DEPTH 64 /* deeper levels are left out, with everything in them */
 
+/* Instead of a document: each text, number and truth value with its path, whose parts are joined by
+ * dots and are numbers from 0 within arrays. Plain data, the user's until the document ends. */
+struct jsonw_leaves {
+    void (*leaf)(void *ctx, struct str path,
+                 struct str value); /* value: bytes as they were given */
+    void *ctx;
+    struct buf path; /* of the user; once it is `bad` no leaf comes any more */
+    size_t ends[JSONW_DEPTH + 1];
+    uint64_t next[JSONW_DEPTH + 1];
+};
+
 struct jsonw {
-    FILE *to;         /* or, when NULL, into `text` */
-    struct buf *text; /* borrowed */
-    unsigned pretty;  /* levels printed with one member a line; the rest stands on one line */
-    bool compact;     /* no spaces; control characters in their short forms ("\\n") */
+    FILE *to;                    /* or, when NULL, into `text` */
+    struct buf *text;            /* borrowed */
+    struct jsonw_leaves *leaves; /* or, when not NULL, to this; borrowed */
+    unsigned pretty; /* levels printed with one member a line; the rest stands on one line */
+    bool compact;    /* no spaces; control characters in their short forms ("\\n") */
     unsigned depth, hidden;
     uint64_t filled, array; /* a bit per level: has members; is an array */
 };
 
 void jsonw_init(struct jsonw *j, FILE *to, unsigned pretty);
 void jsonw_init_buf(struct jsonw *j, struct buf *text);
+void jsonw_init_leaves(struct jsonw *j, struct jsonw_leaves *leaves);
 
 /* `key` is NULL within arrays and for the document itself. */
 void jsonw_object(struct jsonw *j, const char *key);

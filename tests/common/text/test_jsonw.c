@@ -212,6 +212,70 @@ static void milliseconds_are_rounded(void **state)
     }
 }
 
+static void on_leaf(void *ctx, struct str path, struct str value)
+{
+    buf_printf(ctx, "%.*s=%.*s;", (int)path.n, path.p, (int)value.n, value.p);
+}
+
+static void leaves_carry_the_path_that_leads_to_them(void **state)
+{
+    struct buf out;
+    struct jsonw_leaves l = {.leaf = on_leaf, .ctx = &out};
+    struct jsonw j;
+
+    buf_init(&out, 1 << 16);
+    buf_init(&l.path, 16);
+    jsonw_init_leaves(&j, &l);
+    jsonw_object(&j, NULL);
+    jsonw_text(&j, "a", str_make("x\"\n"));
+    jsonw_array(&j, "b");
+    jsonw_uint(&j, NULL, 7);
+    jsonw_object(&j, NULL);
+    jsonw_wide(&j, "c", 8);
+    jsonw_array(&j, "none");
+    jsonw_end(&j);
+    jsonw_bool(&j, "d", true);
+    jsonw_end(&j);
+    jsonw_array(&j, NULL);
+    jsonw_int(&j, NULL, -1);
+    jsonw_end(&j);
+    jsonw_end(&j);
+    jsonw_null(&j, "e");
+    jsonw_real(&j, "f", 0.5);
+    assert_string_equal(buf_cstr(&out), "a=x\"\n;b.0=7;b.1.c=8;b.1.d=true;b.2.0=-1;e=;f=0.5;");
+    assert_int_equal(l.path.bad, ERR_OK);
+    jsonw_text(&j, "a path beyond its limit", str_make("left out"));
+    assert_int_equal(l.path.bad, ERR_FULL);
+    jsonw_end(&j);
+    assert_null(strstr(buf_cstr(&out), "left out"));
+    buf_fini(&l.path);
+    buf_fini(&out);
+}
+
+static void leaves_that_are_too_deep_are_left_out(void **state)
+{
+    struct buf out;
+    struct jsonw_leaves l = {.leaf = on_leaf, .ctx = &out};
+    struct jsonw j;
+
+    buf_init(&out, 1 << 16);
+    buf_init(&l.path, 1 << 16);
+    jsonw_init_leaves(&j, &l);
+    for (int i = 0; i < JSONW_DEPTH + 2; i++) {
+        jsonw_array(&j, NULL);
+    }
+    jsonw_uint(&j, NULL, 1);
+    jsonw_null(&j, NULL);
+    for (int i = 0; i < JSONW_DEPTH + 1; i++) {
+        jsonw_end(&j);
+    }
+    jsonw_uint(&j, NULL, 2);
+    jsonw_end(&j);
+    assert_string_equal(buf_cstr(&out), "1=2;");
+    buf_fini(&l.path);
+    buf_fini(&out);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -222,6 +286,8 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_utf_8_stay_visible),
         cmocka_unit_test(a_real_number_shows_that_it_is_one),
         cmocka_unit_test(milliseconds_are_rounded),
+        cmocka_unit_test(leaves_carry_the_path_that_leads_to_them),
+        cmocka_unit_test(leaves_that_are_too_deep_are_left_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
