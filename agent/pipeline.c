@@ -362,8 +362,8 @@ static void monitor_on_fact(void *ctx, const struct event *ev)
 }
 
 /* Of a provider only what is meant: the kernel's tell of everybody, whatever they were asked. */
-static bool monitor_means(struct monitor *m, const struct raw_event *raw,
-                          const struct source_provider **only)
+__attribute__((noinline)) static bool monitor_means(struct monitor *m, const struct raw_event *raw,
+                                                    const struct source_provider **only)
 {
     const struct source_provider *p = *only = meant_of(&m->meant, raw->guid);
     const struct instance *i =
@@ -374,14 +374,15 @@ static bool monitor_means(struct monitor *m, const struct raw_event *raw,
 }
 
 /* What is no fact may be an event of a chosen provider; whose it is by its header. */
-static void monitor_forward(struct monitor *m, const struct raw_event *raw,
-                            const struct source_provider *only)
+__attribute__((noinline)) static void
+monitor_forward(struct monitor *m, const struct raw_event *raw, const struct source_provider *only)
 {
     struct proc_info info = {.id = {.pid = raw->pid != EVENT_NO_ID ? raw->pid : 0}};
     struct instance *p = raw->pid != EVENT_NO_ID ? instances_owner(m->table, raw->pid) : NULL;
     struct life_event ev;
     enum err e;
 
+    forward_give_held(m->forward, m->conf.life, m->conf.ctx);
     if (p) {
         info.id = p->info.id;
         info.name = p->info.name;
@@ -416,7 +417,6 @@ static void monitor_on_raw(void *ctx, const struct raw_event *raw)
         m->not_meant++; /* what fails below is counted there */
     } else if ((decode_event(m->decode, raw, &ev) != ERR_OK || monitor_take_event(m, &ev)) &&
                (m->forward || m->watch)) {
-        forward_give_held(m->forward, m->conf.life, m->conf.ctx);
         monitor_forward(m, raw, only);
     }
 }
@@ -461,6 +461,17 @@ static int64_t monitor_next_due_ns(const struct monitor *m)
     return m->governed && m->look_ns < due_ns ? m->look_ns : due_ns;
 }
 
+__attribute__((noinline)) static void monitor_advance(struct monitor *m, int64_t wall_ns,
+                                                      int64_t mono_ns)
+{
+    forward_give_held(m->forward, m->conf.life, m->conf.ctx);
+    sampler_advance(m->sampler, wall_ns, mono_ns);
+    lifecycle_advance(m->life, wall_ns, mono_ns);
+    instances_expire(m->table, mono_ns);
+    monitor_govern(m, wall_ns, mono_ns);
+    m->due_ns = monitor_next_due_ns(m);
+}
+
 /* With nearly every record: mostly time goes on and nothing is due. */
 static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 {
@@ -468,15 +479,9 @@ static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 
     if (mono_ns < m->due_ns) {
         sampler_reached(m->sampler, wall_ns, mono_ns);
-        monitor_answer_calls(m);
-        return;
+    } else {
+        monitor_advance(m, wall_ns, mono_ns);
     }
-    forward_give_held(m->forward, m->conf.life, m->conf.ctx);
-    sampler_advance(m->sampler, wall_ns, mono_ns);
-    lifecycle_advance(m->life, wall_ns, mono_ns);
-    instances_expire(m->table, mono_ns);
-    monitor_govern(m, wall_ns, mono_ns);
-    m->due_ns = monitor_next_due_ns(m);
     monitor_answer_calls(m);
 }
 

@@ -736,9 +736,6 @@ static void clr_charge(struct aggregate *a, struct instance *p, const struct ev_
             p->count.clr_heap_known = p->changed = true;
         }
         break;
-    case CLR_ALLOC:
-        charge(a, p, COUNTERS_CLR_ALLOC, ev->bytes);
-        break;
     case CLR_METHOD_LOAD:
         if (step->ended) {
             charge(a, p, COUNTERS_CLR_JIT_METHODS, 1);
@@ -768,6 +765,10 @@ static struct instance *on_clr(struct aggregate *a, const struct event *ev)
     struct clr_step step;
 
     a->stats.groups[SOURCE_SHED_CLR]++;
+    if (ev->u.clr.op == CLR_ALLOC) { /* the many: nothing begins or ends */
+        charge(a, p, COUNTERS_CLR_ALLOC, ev->u.clr.bytes);
+        return p;
+    }
     clr_event(a->clr, ev, &step);
     clr_charge(a, p, &ev->u.clr, &step);
     return p;
@@ -803,8 +804,6 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
         return on_registry(a, ev);
     case EV_PRESENT:
         return counted(a, context_of(a, ev), COUNTERS_PRESENTS);
-    case EV_CLR:
-        return on_clr(a, ev);
     case EV_THREAD_NAME:
         return lifecycle_process(a->life, ev->u.thread.pid, ev);
     case EV_STACK:
@@ -840,6 +839,7 @@ static struct instance *rare_event(struct aggregate *a, const struct event *ev)
     case EV_SYSCALL_ENTER:
     case EV_SOFT_FAULT:
     case EV_HARD_FAULT:
+    case EV_CLR:
     case EV_GROUPS: /* taken over at once */
     case EV_SOURCE: /* of the source itself */
     case EV_KIND_COUNT:
@@ -875,6 +875,8 @@ static struct instance *take_event(struct aggregate *a, const struct event *ev)
     case EV_SOFT_FAULT:
     case EV_HARD_FAULT:
         return on_fault(a, ev);
+    case EV_CLR:
+        return on_clr(a, ev);
     default:
         return rare_event(a, ev);
     }

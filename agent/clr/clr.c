@@ -66,8 +66,19 @@ _Static_assert(CLR_OPEN_MAX < UINT16_MAX && CLR_RUNTIMES_MAX < UINT16_MAX, "plac
 
 enum err clr_create(struct clr **out)
 {
-    *out = mem_zalloc(sizeof **out);
-    return *out ? ERR_OK : ERR_NOMEM;
+    struct clr *c = mem_alloc(sizeof *c); /* places are filled when they are taken */
+
+    if (!c) {
+        return ERR_NOMEM;
+    }
+    memset(&c->stats, 0, sizeof c->stats);
+    memset(c->index, 0, sizeof c->index);
+    memset(c->buckets, 0, sizeof c->buckets);
+    c->events = 0;
+    c->n_runtimes = c->touched = 0;
+    c->oldest = c->newest = c->free = 0;
+    *out = c;
+    return ERR_OK;
 }
 
 void clr_destroy(struct clr *c)

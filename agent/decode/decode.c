@@ -29,6 +29,7 @@ struct class_slot {
     uint8_t form;                  /* k's, nearer */
     uint8_t first[CLASS_NUMBERS];  /* of a number: its place in k->ops, and one */
     uint8_t layout[CLASS_NUMBERS]; /* the same in k->layouts, or the 255th where it is behind */
+    bool whole[CLASS_NUMBERS];     /* that layout is for every version */
 };
 
 struct decode {
@@ -67,6 +68,7 @@ static void decode_class_put(struct decode *d, const struct decode_class *k)
     for (size_t i = k->n_layouts; i-- > 0;) {
         if (k->layouts[i].opcode < CLASS_NUMBERS) {
             slot->layout[k->layouts[i].opcode] = (uint8_t)(i < UINT8_MAX ? i + 1 : UINT8_MAX);
+            slot->whole[k->layouts[i].opcode] = k->layouts[i].first == 0 && k->layouts[i].last == 0;
         }
     }
 }
@@ -164,6 +166,9 @@ static bool decode_is_known(const struct class_slot *slot, const struct raw_even
 
     if (!slot) {
         return false;
+    }
+    if (number < CLASS_NUMBERS && slot->whole[number]) {
+        return true;
     }
     from = number < CLASS_NUMBERS ? slot->layout[number] : 1;
     return from && layout_find(slot->k->layouts + from - 1, slot->k->n_layouts - from + 1, number,

@@ -37,28 +37,13 @@
 
 #define CONTENDED_NS_MAX 9.2e18 /* fits into int64_t */
 
-/* A text's units up to its terminator, four at a time: payloads are mostly text. */
 static void clr_text(struct cur *c, struct ev_clr_text *out)
 {
-    const uint8_t *p = c->p;
+    size_t n;
+    const uint8_t *units = cur_wstr(c, &n);
 
-    while (!c->bad && c->end - p >= 8) {
-        uint64_t x = cur_at64le(p);
-        uint64_t zero = (x - 0x0001000100010001) & ~x & 0x8000800080008000; /* lowest is exact */
-
-        if (zero) {
-            p += (size_t)__builtin_ctzll(zero) / 16 * 2;
-            break;
-        }
-        p += 8;
-    }
-    for (; !c->bad && c->end - p >= 2 && (p[0] || p[1]); p += 2) {
-    }
-    c->bad |= c->end - p < 2;
-    if (!c->bad) {
-        out->units = c->p;
-        out->n = (uint32_t)((size_t)(p - c->p) / 2);
-        c->p = p + 2;
+    if (units) {
+        *out = (struct ev_clr_text){units, (uint32_t)n};
     }
 }
 
@@ -125,19 +110,23 @@ static void clr_heap(struct ev_clr *ev, struct cur *c, const struct raw_event *r
     }
 }
 
+/* What most events of a program are: lengths are checked once for all that stands before the text. */
 static void clr_alloc(struct ev_clr *ev, struct cur *c, const struct raw_event *raw)
 {
-    ev->bytes = cur_u32le(c);
-    ev->type = cur_u32le(c);
-    clr_instance(ev, c, raw);
-    if (raw->version >= 2) {
-        ev->bytes = cur_u64le(c);
-        cur_skip(c, raw->pointer_size);
-        clr_text(c, &ev->text[0]);
-        cur_skip(c, 4);
+    size_t head = raw->version >= 2 ? 18u + raw->pointer_size : raw->version == 1 ? 10 : 8;
+    const uint8_t *p = cur_bytes(c, head);
+
+    if (!p) {
+        return;
     }
-    cur_skip(c, raw->version >= 3 ? raw->pointer_size : 0);
-    cur_skip(c, raw->version >= 4 ? 8 : 0);
+    ev->bytes = cur_at32le(p);
+    ev->type = cur_at32le(p + 4);
+    ev->instance = raw->version >= 1 ? cur_at16le(p + 8) : 0;
+    if (raw->version >= 2) {
+        ev->bytes = cur_at64le(p + 10);
+        clr_text(c, &ev->text[0]);
+        cur_skip(c, 4u + (raw->version >= 3 ? raw->pointer_size : 0) + (raw->version >= 4 ? 8 : 0));
+    }
 }
 
 static void clr_number(struct ev_clr *ev, struct cur *c, const struct raw_event *raw)
@@ -259,8 +248,8 @@ static enum err decode_clr(struct event *out, enum event_kind kind, const struct
 
     (void)kind;
     (void)text;
-    memset(ev, 0, sizeof *ev / 2); /* in halves, which compilers write out */
-    memset((uint8_t *)ev + sizeof *ev / 2, 0, sizeof *ev - sizeof *ev / 2);
+    memset(ev, 0, offsetof(struct ev_clr, sizes)); /* what is behind is written by its events */
+    memset(ev->text, 0, sizeof ev->text);
     ev->id = raw->id;
     switch (raw->id) {
 #define CLR_CASE(number, what, read) \

@@ -56,19 +56,27 @@ static uint32_t utf16_get(struct cur *c)
     return 0x10000 + ((u & 0x3ff) << 10) + (low & 0x3ff);
 }
 
-/* Four units that are ASCII, as most texts are; false: they are not. */
-static inline bool ascii_put(char *out, const uint8_t *units)
+/* Copies what is ASCII, as most texts are, four units at a time. Returns the bytes written. */
+static size_t ascii_put(char *out, size_t left, struct cur *c)
 {
-    uint64_t x = cur_at64le(units);
+    const uint8_t *p = c->p;
+    size_t n = 0;
 
-    if (x & 0xff80ff80ff80ff80) {
-        return false;
+    for (; c->end - p >= 8 && left - n >= 4; p += 8, n += 4) {
+        uint64_t x = cur_at64le(p);
+
+        if (x & 0xff80ff80ff80ff80) {
+            break;
+        }
+        x |= x >> 8;
+        x = (x & 0xffff) | (x >> 16 & 0xffff0000);
+        out[n] = (char)x;
+        out[n + 1] = (char)(x >> 8);
+        out[n + 2] = (char)(x >> 16);
+        out[n + 3] = (char)(x >> 24);
     }
-    out[0] = (char)x;
-    out[1] = (char)(x >> 16);
-    out[2] = (char)(x >> 32);
-    out[3] = (char)(x >> 48);
-    return true;
+    c->p = p;
+    return n;
 }
 
 struct str decode_text_utf16(struct decode_text *t, const uint8_t *utf16le, size_t n_units,
@@ -83,10 +91,9 @@ struct str decode_text_utf16(struct decode_text *t, const uint8_t *utf16le, size
     while (cur_left(&c) >= 2 && !full) {
         size_t n;
 
-        if (cur_left(&c) >= 8 && left - s.n >= 4 && ascii_put(t->p + t->n + s.n, c.p)) {
-            cur_skip(&c, 8);
-            s.n += 4;
-            continue;
+        s.n += ascii_put(t->p + t->n + s.n, left - s.n, &c);
+        if (cur_left(&c) < 2) {
+            break;
         }
         n = utf8_put(one, utf16_get(&c));
         full = n > left - s.n;

@@ -26,6 +26,7 @@ struct ev_clr {
     uint64_t method; /* pairs the begin of a compilation with its end */
     uint64_t bytes;  /* allocation; heap: all of it */
     uint64_t promoted;
+    /* These three are set by the events that have them; n_sizes of the first. */
     uint64_t sizes[5];
     double throughput;
     uint16_t versions[CLR_VERSIONS]; /* runtime: kind; of library and runtime, four parts each */

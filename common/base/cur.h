@@ -173,24 +173,32 @@ static inline const char *cur_cstr(struct cur *c, size_t *n)
     return s;
 }
 
-/* NUL-terminated UTF-16LE text: returns its first byte and sets *n_units to its length in units. */
+/* NUL-terminated UTF-16LE text: returns its first byte and sets *n_units to its length in units.
+ * Four units at a time: payloads are mostly text. */
 static inline const uint8_t *cur_wstr(struct cur *c, size_t *n_units)
 {
-    const uint8_t *start = c->p;
+    const uint8_t *start = c->p, *p = start;
 
     *n_units = 0;
-    while (!c->bad) {
-        uint16_t u = cur_u16le(c);
+    while (!c->bad && c->end - p >= 8) {
+        uint64_t x = cur_at64le(p);
+        uint64_t zero = (x - 0x0001000100010001) & ~x & 0x8000800080008000; /* lowest is exact */
 
-        if (c->bad) {
+        if (zero) {
+            p += (size_t)__builtin_ctzll(zero) / 16 * 2;
             break;
         }
-        if (u == 0) {
-            *n_units = (size_t)(c->p - start) / 2 - 1;
-            return start;
-        }
+        p += 8;
     }
-    return NULL;
+    for (; !c->bad && c->end - p >= 2 && (p[0] || p[1]); p += 2) {
+    }
+    c->bad |= c->end - p < 2;
+    if (c->bad) {
+        return NULL;
+    }
+    c->p = p + 2;
+    *n_units = (size_t)(p - start) / 2;
+    return start;
 }
 
 #endif
