@@ -761,14 +761,14 @@ static struct instance *lifecycle_add_bare(struct lifecycle *l, uint32_t pid,
 struct instance *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev)
 {
     struct instance *p = pid == EVENT_NO_ID ? NULL : instances_owner(l->conf.table, pid);
-    bool told = l->halves || l->table_seq > 0;
 
-    if (!p && !told && pid != EVENT_NO_ID) {
+    if (p) {
+        return p;
+    }
+    if (!l->halves && l->table_seq == 0 && pid != EVENT_NO_ID) { /* nobody tells of processes */
         p = lifecycle_add_bare(l, pid, ev);
     }
-    if (!p) {
-        l->stats.no_owner++;
-    }
+    l->stats.no_owner += !p;
     return p;
 }
 

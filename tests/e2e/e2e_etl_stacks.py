@@ -1,10 +1,13 @@
 """`etl stacks`: sums, modules, methods and stacks against figures computed independently; joins, keys, symbols and formats on recordings made
 up here."""
 
+import base64
 import collections
+import html
 import json
 import lzma
 import os
+import re
 import resource
 import shutil
 import struct
@@ -12,7 +15,7 @@ import subprocess
 import tempfile
 
 import etl_file as made
-from fleet import BIN, check, corpus, ensure
+from fleet import BIN, ROOT, check, corpus, ensure
 
 ETL = os.path.join(BIN, "procfleet-etl")
 IMAGE_ID, CLR = "b3e675d7-2554-4f18-830b-2762732560de", "e13c0d23-ccbc-4e12-931b-d9cc2eee27e4"
@@ -341,7 +344,6 @@ def formats(path, room):
     shown = json.loads(run(path, "--format", "speedscope"))
     profile, names = shown["profiles"][0], [f["name"] for f in shown["shared"]["frames"]]
     check("speedscope", {tuple(names[i] for i in s): w for s, w in zip(profile["samples"], profile["weights"])}, want)
-    print("skipped: speedscope itself, which is a page of a browser; its format is read here")
     check("its end is the sum", (profile["endValue"], profile["type"]), (sum(want.values()), "sampled"))
     out = os.path.join(room, "cpu.pb")
     run(path, "--format", "pprof", "-o", out)
@@ -365,14 +367,40 @@ def formats(path, room):
     ensure("a page of its own: nothing is fetched", "default-src &#39;none&#39;" in text or "default-src 'none'" in text, text[:400])
     ensure("no address of another place in it", "http" not in text.split("<style>")[1].replace("http-equiv", ""), text)
     check("each frame has its width", text.count("<i style="), sum(1 for _ in prefixes(want)))
-    chromium = shutil.which("chromium")
-    if chromium:
-        r = subprocess.run([chromium, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + os.path.join(room, "chromium"), "--dump-dom",
-                            "file://" + page], capture_output=True, text=True, timeout=60, check=False)
-        ensure("a browser opens it, its script runs", r.stdout.count("<i style=") == text.count("<i style=") and 'id="c" hidden' not in r.stdout,
-               (r.stdout[:300], r.stderr[-300:]))
+    if shutil.which("chromium"):
+        shown = dom(room, "file://" + page)
+        ensure("a browser opens it, its script runs", shown.count("<i style=") == text.count("<i style=") and 'id="c" hidden' not in shown, shown[:300])
+        speedscope(path, room)
     else:
         print("skipped: chromium is not installed")
+
+
+def dom(room, url, *more):
+    """Of a page, after its scripts ran."""
+    r = subprocess.run(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + os.path.join(room, "chromium"), *more, "--dump-dom", url],
+                       capture_output=True, text=True, timeout=60, check=False)
+    ensure("chromium shows %s" % url[:60], r.returncode == 0 and "</html>" in r.stdout, r.stderr[-300:])
+    return r.stdout
+
+
+def speedscope(path, room):
+    """Its own page imports the file, as its command `speedscope FILE` makes it do, and lists each frame with our sums."""
+    page = os.environ.get("PROCFLEET_SPEEDSCOPE") or os.path.join(ROOT, ".cache/speedscope/node_modules/speedscope/dist/release")
+    if not os.path.exists(os.path.join(page, "index.html")):
+        print("skipped: speedscope's page; npm install --prefix .cache/speedscope speedscope, or PROCFLEET_SPEEDSCOPE names its dist/release")
+        return
+    made_of, script = run(path, "--format", "speedscope", binary=True), os.path.join(room, "speedscope.js")
+    with open(script, "w", encoding="ascii") as f:
+        f.write("speedscope.loadFileFromBase64('a.speedscope.json', '%s')" % base64.b64encode(made_of).decode())
+    text = dom(room, "file://%s/index.html#localProfilePath=%s&view=sandwich" % (os.path.abspath(page), script), "--allow-file-access-from-files",
+               "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--virtual-time-budget=8000")
+    found = {}
+    for row in re.findall(r"<tr.*?</tr>", text, re.S):
+        cells = [html.unescape(re.sub(r"<[^>]*>", "", c)) for c in re.findall(r"<td.*?</td>", row, re.S)]
+        if len(cells) == 3:
+            found[cells[2]] = tuple(int(c.split(" ")[0].replace(",", "")) for c in cells[:2])
+    want = {r["frame"]: (r["total"], r["self"]) for r in json.loads(run(path, "--format", "json"))}
+    check("speedscope's page: frames with total and self", found, want)
 
 
 def full(room):
