@@ -458,8 +458,9 @@ static void clr_notes(struct table *sheet, const char *file, const struct etl_cl
                        f->records, plural(f->records, "event of .NET is", "events of .NET is"));
         table_note(sheet, str_make(text));
     } else if (clr_rows(f) == 0) {
-        (void)snprintf(text, sizeof text, "%.200s: no events of .NET's runtime are recorded%s",
-                       file, f->range->by_pid || f->range->name.n ? " for this process" : "");
+        (void)snprintf(
+            text, sizeof text, "%.200s: no events of .NET's runtime are recorded%s", file,
+            f->range->by_pid || f->range->name.n ? " for this process" : ETL_JOB_PROVIDERS);
         table_note(sheet, str_make(text));
     }
     if (f->over_limits) {

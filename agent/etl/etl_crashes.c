@@ -169,7 +169,7 @@ static enum err crashes_part(struct etl_job *job, size_t part, struct table *she
         }
     }
     if (!e && n == 0) {
-        etl_job_note(sheet, file, "no processes are recorded");
+        etl_job_note(sheet, file, "no processes are recorded" ETL_JOB_PROVIDERS);
     } else if (!e && shown == 0) {
         etl_job_note(sheet, file, "no process ended by a fault, as far as %zu processes say", n);
     }

@@ -226,7 +226,7 @@ static enum err put_all(struct etl_dns *d, struct table *sheet, const char *file
         etl_job_note(sheet, file,
                      d->events ? "no query matches"
                                : "no events of Microsoft-Windows-DNS-Client are "
-                                 "recorded");
+                                 "recorded" ETL_JOB_PROVIDERS);
     }
     if (d->no_room) {
         etl_job_note(sheet, file, "%llu queries had no room", (unsigned long long)d->no_room);

@@ -426,7 +426,7 @@ static enum err put_all(struct etl_http *h, struct table *sheet, const char *fil
         etl_job_note(sheet, file,
                      h->events ? "no request matches"
                                : "no events of Microsoft-Windows-HttpService are "
-                                 "recorded");
+                                 "recorded" ETL_JOB_PROVIDERS);
     } else {
         etl_job_note(sheet, file, "%llu requests, %llu of them without an answer that was sent",
                      (unsigned long long)h->requests, (unsigned long long)h->unfinished);

@@ -110,6 +110,9 @@ struct etl_job_list {
 NODISCARD enum err etl_job_rows(struct etl_job *job, const struct etl_job_list *list,
                                 struct errmsg *why);
 
+/* Ends the sentence that something is not recorded. */
+#define ETL_JOB_PROVIDERS "; 'providers' lists what is"
+
 /* A sentence about a recording below its rows. */
 void etl_job_note(struct table *sheet, const char *file, const char *fmt, ...) PRINTF_LIKE(3, 4);
 

@@ -378,7 +378,8 @@ static enum err put_all(struct etl_modules *m, struct table *sheet, const char *
     buf_fini(&text[0]);
     buf_fini(&text[1]);
     if (shown == 0) {
-        etl_job_note(sheet, file, m->n ? "no image matches" : "no images are recorded");
+        etl_job_note(sheet, file,
+                     m->n ? "no image matches" : "no images are recorded" ETL_JOB_PROVIDERS);
     }
     if (m->no_room) {
         etl_job_note(sheet, file, "%llu images or names had no room",

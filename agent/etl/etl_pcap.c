@@ -695,7 +695,7 @@ static void put_notes(struct etl_pcap *c, struct table *sheet, const char *file,
     const char *output = opt_value(c->job->args, "output");
 
     if (!c->packets_n) {
-        etl_job_note(sheet, file, "no packets are recorded, or none is meant");
+        etl_job_note(sheet, file, "no packets are recorded, or none is meant" ETL_JOB_PROVIDERS);
     } else {
         etl_job_note(sheet, file,
                      "%llu packets, %llu of them different, %llu dropped, %llu interfaces; "

@@ -372,13 +372,20 @@ static bool choice_fits(const struct choice *c, const struct etl_walk *w, const 
 static void note_empty(struct etl_processes_rows *rows, const struct choice *c, const char *name,
                        size_t n, uint64_t recorded)
 {
-    char text[300];
+    char text[600];
+    size_t at;
 
     if (n == 0) {
-        (void)snprintf(text, sizeof text, "%.200s: no processes are recorded", name);
+        (void)snprintf(text, sizeof text, "%.200s: no processes are recorded" ETL_JOB_PROVIDERS,
+                       name);
     } else if (c->sorted && !(recorded >> c->by & 1)) {
-        (void)snprintf(text, sizeof text, "%.200s: nothing is recorded about %s", name,
-                       keys[c->by].name);
+        at = (size_t)snprintf(text, sizeof text, "%.200s: nothing is recorded about %s; --by", name,
+                              keys[c->by].name);
+        for (size_t i = 0; i < KEY_COUNT; i++) { /* those that would show something */
+            if (recorded >> i & 1 && at + strlen(keys[i].name) + 2 < sizeof text) {
+                at += (size_t)snprintf(text + at, sizeof text - at, " %s", keys[i].name);
+            }
+        }
     } else {
         (void)snprintf(text, sizeof text, "%.200s: none of %zu %s matches", name, n,
                        plural(n, "process", "processes"));

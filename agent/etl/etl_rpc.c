@@ -306,8 +306,9 @@ static enum err put_all(struct etl_rpc *c, struct table *sheet, const char *file
     }
     if (shown == 0) {
         etl_job_note(sheet, file,
-                     c->events ? "no call matches"
-                               : "no events of Microsoft-Windows-RPC are recorded");
+                     c->events
+                         ? "no call matches"
+                         : "no events of Microsoft-Windows-RPC are recorded" ETL_JOB_PROVIDERS);
     }
     if (c->unpaired) {
         etl_job_note(sheet, file, "%llu calls whose begin or end is not recorded",

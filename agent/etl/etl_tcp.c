@@ -380,7 +380,7 @@ static enum err put_all(struct etl_tcp *t, struct table *sheet, const char *file
         etl_job_note(sheet, file,
                      t->events ? "no connection matches"
                                : "no events of TCP are recorded (classic TcpIp, "
-                                 "Kernel-Network or TCPIP)");
+                                 "Kernel-Network or TCPIP)" ETL_JOB_PROVIDERS);
     }
     if (t->failed) {
         etl_job_note(sheet, file, "%llu connects failed", (unsigned long long)t->failed);

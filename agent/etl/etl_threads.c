@@ -314,7 +314,8 @@ static void note_empty(struct table *sheet, const char *name, const struct etl_t
     char text[300];
 
     if (t->n == 0) {
-        (void)snprintf(text, sizeof text, "%.200s: no threads are recorded", name);
+        (void)snprintf(text, sizeof text, "%.200s: no threads are recorded" ETL_JOB_PROVIDERS,
+                       name);
     } else {
         (void)snprintf(text, sizeof text, "%.200s: none of %zu %s matches", name, t->n,
                        plural(t->n, "thread", "threads"));

@@ -171,7 +171,8 @@ static enum err put_tree(struct etl_tree *t, struct table *sheet, const char *fi
         at = at == NONE ? NONE : nodes[at].next;
     }
     if (shown == 0) {
-        etl_job_note(sheet, file, "%s", any ? "no process matches" : "no processes are recorded");
+        etl_job_note(sheet, file, "%s",
+                     any ? "no process matches" : "no processes are recorded" ETL_JOB_PROVIDERS);
     }
     return e;
 }

@@ -16,6 +16,10 @@ void humanize_ns(struct buf *out, int64_t ns)
     }
     if (ns < CLK_MS) {
         buf_printf(out, "%dus", (int)(ns / CLK_US));
+    } else if (ns < 100 * CLK_MS) {
+        int part = (int)((ns + 5 * CLK_US) / (10 * CLK_US));
+
+        buf_printf(out, "%d.%02dms", part / 100, part % 100);
     } else if (s < 60) {
         int ms = (int)((ns + CLK_MS / 2) / CLK_MS);
 

@@ -8,7 +8,7 @@
 #include "common/base/err.h"
 #include "common/model/model.h"
 
-void humanize_ns(struct buf *out, int64_t ns); /* "512us", "5.106s", "3m20s", "2h05m", "4d03h" */
+void humanize_ns(struct buf *out, int64_t ns); /* "512us", "8.69ms", "5.106s", "3m20s", "2h05m" */
 void humanize_bytes(struct buf *out, int64_t bytes);       /* "512B", "64.0MiB" */
 void humanize_permille(struct buf *out, int64_t permille); /* "12.3%" */
 
