@@ -432,13 +432,6 @@ static bool monitor_on_switch(void *ctx, struct event *ev, const uint8_t *p, siz
     return true;
 }
 
-static void monitor_answer_calls(struct monitor *m)
-{
-    if (atomic_load_explicit(&m->called, memory_order_relaxed)) {
-        monitor_answer(m, false);
-    }
-}
-
 static void monitor_on_table(void *ctx, const struct snapshot *snap)
 {
     struct monitor *m = ctx;
@@ -482,7 +475,9 @@ static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     } else {
         monitor_advance(m, wall_ns, mono_ns);
     }
-    monitor_answer_calls(m);
+    if (atomic_load_explicit(&m->called, memory_order_relaxed)) {
+        monitor_answer(m, false);
+    }
 }
 
 /* -- building -- */

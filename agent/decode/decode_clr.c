@@ -110,7 +110,7 @@ static void clr_heap(struct ev_clr *ev, struct cur *c, const struct raw_event *r
     }
 }
 
-/* What most events of a program are: lengths are checked once for all that stands before the text. */
+/* What most events of a program are: what stands before the text is checked once. */
 static void clr_alloc(struct ev_clr *ev, struct cur *c, const struct raw_event *raw)
 {
     size_t head = raw->version >= 2 ? 18u + raw->pointer_size : raw->version == 1 ? 10 : 8;

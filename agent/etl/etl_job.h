@@ -86,8 +86,8 @@ NODISCARD enum err etl_job_table(const struct etl_job *job, struct table **out,
 bool etl_job_out_ok(struct etl_job *job);
 
 /* Prints one object per part by `print`, which opens the part itself and writes the whole object or
- * nothing; several become an array in JSON, paragraphs for people. In CSV each value of an object is
- * a row, with its path.
+ * nothing; several become an array in JSON, paragraphs for people. In CSV each value of an object
+ * is a row, with its path.
  * pretty: levels of an object that stand on lines of their own in JSON.
  * Errors: ERR_NOMEM, and those of `print`; `why` names `what` */
 NODISCARD enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,

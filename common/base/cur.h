@@ -179,7 +179,6 @@ static inline const uint8_t *cur_wstr(struct cur *c, size_t *n_units)
 {
     const uint8_t *start = c->p, *p = start;
 
-    *n_units = 0;
     while (!c->bad && c->end - p >= 8) {
         uint64_t x = cur_at64le(p);
         uint64_t zero = (x - 0x0001000100010001) & ~x & 0x8000800080008000; /* lowest is exact */
@@ -193,12 +192,9 @@ static inline const uint8_t *cur_wstr(struct cur *c, size_t *n_units)
     for (; !c->bad && c->end - p >= 2 && (p[0] || p[1]); p += 2) {
     }
     c->bad |= c->end - p < 2;
-    if (c->bad) {
-        return NULL;
-    }
-    c->p = p + 2;
-    *n_units = (size_t)(p - start) / 2;
-    return start;
+    c->p = c->bad ? start : p + 2;
+    *n_units = c->bad ? 0 : (size_t)(p - start) / 2;
+    return c->bad ? NULL : start;
 }
 
 #endif
