@@ -62,8 +62,10 @@ void support_remove_dir(const char *path)
         if (e == ERR_END && depth < 16 && strlen(f.path) < sizeof stack[0]) {
             memcpy(stack[depth], f.path, sizeof stack[depth]);
             depth++;
+        } else if (os_remove_dir(stack[depth - 1])) { /* or what is in it would be tried for ever */
+            fprintf(stderr, "%s cannot be removed\n", stack[depth - 1]);
+            return;
         } else {
-            err_ignore(os_remove_dir(stack[depth - 1]));
             depth--;
         }
     }

@@ -37,9 +37,9 @@ class Msi:
     def run(self, how, *properties, expect=0):
         self.wine.run("msiexec", how, windows(self.path), "/qn", "/l*v", windows(self.log), *properties, expect=expect, timeout=120)
 
-    def repair(self, *properties):
+    def repair(self, *properties, expect=0):
         """As /fa does, which Wine's msiexec has not."""
-        self.run("/i", "REINSTALL=ALL", "REINSTALLMODE=amus", *properties)
+        self.run("/i", "REINSTALL=ALL", "REINSTALLMODE=amus", *properties, expect=expect)
 
 
 class Host:
@@ -145,7 +145,39 @@ def planted(fleet, host, msi):
         shutil.rmtree(host.data)
     msi.run("/i", "COLLECTOR=127.0.0.1:" + fleet.ports["ingest"], "CERTS=" + windows(certs), "NAME=wine")
     host.runs("without them")
+    planted_later(fleet, host, msi)
     msi.run("/x")
+
+
+def planted_later(fleet, host, msi):
+    """Where it is installed: neither a start nor a repair takes what others have put there."""
+    tls, elsewhere = os.path.join(host.data, "tls"), fleet.path("moved")
+    host.wine.run(host.exe, "service", "stop")
+
+    def link():
+        os.rename(tls, elsewhere)
+        os.symlink(elsewhere, tls)
+
+    def no_link():
+        os.remove(tls)
+        os.rename(elsewhere, tls)
+
+    def given_away(path):
+        return lambda: os.chown(path, STRANGER, STRANGER), lambda: os.chown(path, 0, 0)
+
+    for cause, (plant, undo) in (("procfleet belongs to", given_away(host.data)), ("agent.yaml belongs to", given_away(host.config)),
+                                 ("agent.key belongs to", given_away(os.path.join(tls, "agent.key"))),
+                                 ("tls is a link to another place", (link, no_link))):
+        plant()
+        said = host.wine.run(host.exe, "run", "--config", "C:\\ProgramData\\procfleet\\agent.yaml", expect=1)[1]
+        ensure("a start says: %s" % cause, cause in said, said)
+        host.wine.run(host.exe, "service", "start", expect=None)
+        fleet.wait_for("so it does as a service", lambda: "last exit code 1" in host.service())
+        msi.repair(expect=FAILED)
+        ensure("a repair starts nothing", "running" not in host.service())
+        undo()
+    msi.repair()
+    host.runs("once they are gone")
 
 
 if not os.path.exists(os.path.join(BIN, "procfleet-collector")):

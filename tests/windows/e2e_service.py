@@ -88,17 +88,39 @@ def trouble(fleet, wine):
     ensure("it is gone", "not installed" in wine.service("status", expect=1)[1])
 
 
+STRANGER = 12345
+
+
 def moved(fleet, wine):
-    """A directory above that others can move: neither a start nor an installation takes what is in it."""
+    """A directory above that others can move, own, or have made a link: neither a start nor an installation takes what is in it."""
     write_settings(fleet, wine, "wine")
-    os.chmod(wine.drive("agents"), 0o777)
-    wine.service("start", expect=None)
-    fleet.wait_for("a start to refuse it", lambda: "last exit code 1" in wine.service("status", expect=1)[0])
+    above, elsewhere = wine.drive("agents"), wine.drive("elsewhere")
+
+    def link():
+        os.rename(above, elsewhere)
+        os.symlink(elsewhere, above)
+
+    def no_link():
+        os.remove(above)
+        os.rename(elsewhere, above)
+
+    plants = [("can be moved or given away by others", lambda: os.chmod(above, 0o777), lambda: os.chmod(above, 0o755)),
+              ("is a link to another place", link, no_link)]
+    if os.geteuid() == 0:
+        plants.append(("belongs to", lambda: os.chown(above, STRANGER, STRANGER), lambda: os.chown(above, 0, 0)))
+    else:
+        print("not root: no directory above can belong to another user, so that is not tried")
     wine.service("uninstall")
-    said = wine.service("install", "--config", "C:\\settings\\agent.yaml", expect=1)[1]
-    ensure("so does an installation", "C:\\agents can be moved or given away by others" in said, said)
-    os.chmod(wine.drive("agents"), 0o755)
-    wine.service("install", "--config", "C:\\settings\\agent.yaml")
+    wine.service("install", "--config", "C:\\settings\\agent.yaml")  # which has not ended with an exit code
+    for what, plant, undo in plants:
+        plant()
+        wine.service("start", expect=None)
+        fleet.wait_for("a start to refuse what " + what, lambda: "last exit code 1" in wine.service("status", expect=1)[0])
+        wine.service("uninstall")
+        said = wine.service("install", "--config", "C:\\settings\\agent.yaml", expect=1)[1]
+        ensure("so does an installation", "C:\\agents " + what in said, said)
+        undo()
+        wine.service("install", "--config", "C:\\settings\\agent.yaml")
 
 
 if not os.path.exists(os.path.join(BIN, "procfleet-collector")):

@@ -1,6 +1,7 @@
-"""real_hijack.py PACKAGE: a user without rights makes %ProgramData%\\procfleet before the installer comes, with a configuration of
-his own. The installer must refuse it with a sentence, and must not start anything."""
+"""real_hijack.py PACKAGE DIST: a user without rights makes %ProgramData%\\procfleet before the installers come, with a configuration
+of his own. install.cmd of PACKAGE and the MSI in DIST must refuse it with a sentence, and must not start anything."""
 
+import glob
 import os
 import secrets
 import sys
@@ -23,6 +24,15 @@ def planted(machine, directory):
     return machine.wait("the directory is planted", lambda: os.path.exists(os.path.join(directory, "agent.yaml")), 60)
 
 
+def refused_by_msi(machine, msi):
+    """1603, and what the agent said stands in the event log."""
+    machine.run("msiexec", "/i", msi, "/qn", "COLLECTOR=127.0.0.1:9", "CERTS=" + os.environ["PROCFLEET_CERTS"], "NAME=real",
+                expect=1603, timeout=300)
+    text = machine.powershell("Get-WinEvent -FilterHashtable @{LogName='Application'; ProviderName='procfleet-agent'} "
+                              "-ErrorAction SilentlyContinue | Select-Object -First 5 | ForEach-Object { $_.Message }", expect=None)
+    machine.check("the event log says what the MSI refuses", "belongs to" in text, text)
+
+
 def main():
     machine = Machine()
     package = argument(0)
@@ -38,8 +48,11 @@ def main():
                                  os.environ["PROCFLEET_CERTS"], "/name", "real", timeout=300)
         machine.check("the installer refuses, and says what it refuses", code != 0 and "procfleet" in text.lower() and
                       ("owner" in text.lower() or "belongs" in text.lower()), "%d: %s" % (code, text))
+        refused_by_msi(machine, *glob.glob(os.path.join(os.path.abspath(argument(1)), "*.msi")))
         state = machine.powershell("(Get-Service procfleet-agent -ErrorAction SilentlyContinue).Status", expect=None).strip()
         machine.check("nothing was started", state != "Running", state)
+    machine.run("takeown", "/f", directory, "/a", "/r", "/d", "y")
+    machine.run("cmd", "/d", "/c", "rmdir", "/s", "/q", directory)
     machine.run("schtasks", "/delete", "/tn", USER, "/f")
     machine.run("net", "user", USER, "/delete")
     machine.end()

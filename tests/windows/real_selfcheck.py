@@ -1,6 +1,9 @@
-"""The scripts real_*.py, which the workflow runs on Windows, under Wine: they run to their end and say what is left out."""
+"""The scripts real_*.py, which the workflow runs on Windows, under Wine: they run to their end and say what is left out. And
+what the workflow itself names is there."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +13,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "e2e"))
 from prefix import Prefix  # noqa: E402
 
-SCRIPTS = ("real_facts.py", "real_tree.py", "real_service.py", "real_account.py", "real_hijack.py")
+SCRIPTS = ("real_facts.py", "real_tree.py", "real_service.py", "real_account.py", "real_hijack.py", "real_msi.py")
+ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
+WORKFLOW = os.path.join(ROOT, ".github", "workflows", "windows.yml")
 COLLECTOR = os.path.join(os.environ["PROCFLEET_LINUX_BIN"], "procfleet-collector")
 
 
@@ -20,6 +25,39 @@ def certificates(directory):
                  ["issue", "--dir", pki, "--role", "agent", "--name", "real", "--out", directory]):
         subprocess.run([COLLECTOR, "pki", *args], check=True, stdout=subprocess.DEVNULL)
     shutil.copy(os.path.join(pki, "ca.pem"), directory)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def missing_of(workflow):
+    """What it runs and is not there: scripts, their options, presets, programs of both builds."""
+    commands = "\n".join(line for line in workflow.splitlines() if not line.lstrip().startswith("#"))
+    found = ["tests/windows/" + s for s in SCRIPTS if s not in commands]
+    found += [p for p in re.findall(r"\b(?:scripts|tests/windows)/[\w.-]+", commands) if not os.path.exists(os.path.join(ROOT, p))]
+    for script, options in re.findall(r"\b(scripts/[\w-]+)((?: --\w+)+)", commands):
+        found += ["%s %s" % (script, o) for o in options.split() if o not in read(os.path.join(ROOT, script))]
+    presets = {p["name"] for p in json.loads(read(os.path.join(ROOT, "CMakePresets.json")))["buildPresets"]}
+    found += [p for p in re.findall(r"--preset (\w+)", commands) if p not in presets]
+    programs = {"release": os.environ["PROCFLEET_LINUX_BIN"], "windows": os.environ["PROCFLEET_BIN"]}
+    for preset, program in re.findall(r"build/(\w+)/bin/([\w.-]+)", commands):
+        found += [] if os.path.exists(os.path.join(programs[preset], program)) else ["build/%s/bin/%s" % (preset, program)]
+    return found
+
+
+def workflow_is_whole():
+    """Each kind of thing that could be missing is noticed, and none is."""
+    text = read(WORKFLOW)
+    faults = (("real_tree.py", "real_trees.py"), ("scripts/package-windows --out", "scripts/package-windows --into"),
+              ("--preset windows", "--preset window"), ("bin/procfleet-collector", "bin/procfleet-collectors"))
+    for old, new in faults:
+        if old not in text or not missing_of(text.replace(old, new)):
+            print("FAILED: %s in place of %s is not noticed" % (new, old))
+            return False
+    print("%s: %s" % (os.path.relpath(WORKFLOW, ROOT), missing_of(text) or "all that it names is there"))
+    return not missing_of(text)
 
 
 class Room:
@@ -53,6 +91,7 @@ def main():
     env = dict(wine.env, PROCFLEET_CERTS=directory)
     try:
         failed = [script for script in SCRIPTS if not runs(script, env)]
+        failed += [] if workflow_is_whole() else ["windows.yml"]
     finally:
         wine.end()
     shutil.rmtree(directory, ignore_errors=True)
