@@ -3,6 +3,8 @@
 import glob
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 
@@ -64,6 +66,26 @@ def with_profiles(fleet):
     ensure("a wrong key is named with its line", "wrong.yaml:3: unknown key 'profiles.lab.colector'" in said, said)
 
 
+def in_a_console(fleet):
+    """The console's code page is the caller's again when the program has ended, whatever it was while it wrote."""
+    script = fleet.path("console.cmd")
+    with open(script, "w", encoding="ascii", newline="\r\n") as f:
+        f.write("@chcp 850\n@\"%s\" --version\n@chcp\n" % ("Z:" + os.path.join(WINDOWS_BIN, "procfleet.exe")))
+    ours, theirs = pty.openpty()
+    console = subprocess.Popen([WINE, "cmd", "/c", "Z:" + script], stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    out = b""
+    try:
+        while data := os.read(ours, 4096):
+            out += data
+    except OSError:  # its other end is closed
+        pass
+    os.close(ours)
+    ensure("the console ends", console.wait(60) == 0, out)
+    pages = re.findall(rb"code page: *(\d+)", re.sub(rb"\x1b\[[?0-9;]*[A-Za-z]", b"", out))
+    check("the console's code page before and after", pages, [b"850", b"850"])
+
+
 def main():
     for path in (os.path.join(BIN, "procfleet-collector"), os.path.join(WINDOWS_BIN, "procfleet.exe")):
         if not os.path.exists(path):
@@ -72,6 +94,7 @@ def main():
         fleet.start_collector()
         fleet.issue("agent", "spy")
         without_a_collector(fleet)
+        in_a_console(fleet)
         fleet.start_agent("live")
         fleet.wait_for("the agent's data", lambda: fleet.ask("top", "--host", "live", expect=None))
         path = write_profiles(fleet)

@@ -9,12 +9,14 @@
 #include "common/base/mem.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
+#include "common/os/os_wait_win32.h"
 #include "common/os/win32.h"
 #include "tests/support/support.h"
 
-#define HELD_MS  80
-#define TRIES    60
-#define BRIEF_NS (300 * CLK_US)
+#define HELD_MS         80
+#define TRIES           60
+#define BRIEF_NS        (300 * CLK_US)
+#define HIGH_RESOLUTION 2 /* CREATE_WAITABLE_TIMER_HIGH_RESOLUTION */
 
 static char dir[256];
 
@@ -184,6 +186,23 @@ static void brief_waits_are_brief(void **state)
     bell_fini(&b);
 }
 
+/* By a timer of high resolution, where the system has them (Windows 10 1803 and newer). */
+static void a_brief_wait_has_a_timer_of_its_own(void **state)
+{
+    HANDLE timer = CreateWaitableTimerExW(NULL, NULL, HIGH_RESOLUTION, TIMER_ALL_ACCESS);
+    struct os_wait_win32_list list = {.first = NULL};
+    SRWLOCK lock = SRWLOCK_INIT;
+
+    AcquireSRWLockExclusive(&lock);
+    assert_int_equal(os_wait_win32_sleep(BRIEF_NS), timer != NULL);
+    assert_int_equal(os_wait_win32_for(&list, &lock, BRIEF_NS), timer != NULL);
+    assert_false(os_wait_win32_sleep(OS_WAIT_WIN32_NS));
+    ReleaseSRWLockExclusive(&lock);
+    if (timer) {
+        CloseHandle(timer);
+    }
+}
+
 static void ring(void *arg)
 {
     struct bell *b = arg;
@@ -239,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_scanner_delays_and_refuses_nothing),
         cmocka_unit_test(who_never_shares_is_told_after_a_while),
         cmocka_unit_test(brief_waits_are_brief),
+        cmocka_unit_test(a_brief_wait_has_a_timer_of_its_own),
         cmocka_unit_test(a_brief_waiter_is_woken),
     };
 
