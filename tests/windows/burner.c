@@ -1,5 +1,5 @@
 /* A program whose figures are known: burns 1.5 s of CPU, touches 64 MiB, says "ready" and waits for
- * end of file on standard input. */
+ * end of file on standard input. With an argument it says the code page of the console instead. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,15 +7,22 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define BURN_NS     (3 * CLK_S / 2)
 #define TOUCH_BYTES (64u << 20)
 
-int main(void)
+int main(int argc, char **argv)
 {
     uint8_t *touched = mem_alloc(TOUCH_BYTES);
     volatile uint64_t x = 1;
 
+    (void)argv;
+    if (argc > 1) {
+        printf("page=%u\n", GetConsoleOutputCP()); /* a blank may be a move of the cursor */
+        mem_free(touched);
+        return 0;
+    }
     if (!touched) {
         return 1;
     }

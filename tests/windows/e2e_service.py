@@ -92,7 +92,8 @@ STRANGER = 12345
 
 
 def moved(fleet, wine):
-    """A directory above that others can move, own, or have made a link: neither a start nor an installation takes what is in it."""
+    """A directory above that others can move, own, or have made a link, or a configuration elsewhere that they can change: neither a
+    start nor an installation takes it."""
     write_settings(fleet, wine, "wine")
     above, elsewhere = wine.drive("agents"), wine.drive("elsewhere")
 
@@ -104,23 +105,36 @@ def moved(fleet, wine):
         os.remove(above)
         os.rename(elsewhere, above)
 
-    plants = [("can be moved or given away by others", lambda: os.chmod(above, 0o777), lambda: os.chmod(above, 0o755)),
-              ("is a link to another place", link, no_link)]
+    def mode(path, bits):
+        was = os.stat(path).st_mode & 0o777
+        return lambda: os.chmod(path, bits), lambda: os.chmod(path, was)
+
+    config = r"C:\settings\agent.yaml"
+    plants = [(r"C:\agents can be moved or given away by others", *mode(above, 0o777)),
+              (r"C:\agents is a link to another place", link, no_link),
+              (config + " can be changed by others", *mode(wine.drive("settings", "agent.yaml"), 0o666))]
     if os.geteuid() == 0:
-        plants.append(("belongs to", lambda: os.chown(above, STRANGER, STRANGER), lambda: os.chown(above, 0, 0)))
+        plants.append((r"C:\agents belongs to", lambda: os.chown(above, STRANGER, STRANGER), lambda: os.chown(above, 0, 0)))
     else:
         print("not root: no directory above can belong to another user, so that is not tried")
     wine.service("uninstall")
-    wine.service("install", "--config", "C:\\settings\\agent.yaml")  # which has not ended with an exit code
+    wine.service("install", "--config", config)  # which has not ended with an exit code
     for what, plant, undo in plants:
         plant()
         wine.service("start", expect=None)
-        fleet.wait_for("a start to refuse what " + what, lambda: "last exit code 1" in wine.service("status", expect=1)[0])
+        fleet.wait_for("a start to be refused: " + what, lambda: "last exit code 1" in wine.service("status", expect=1)[0])
         wine.service("uninstall")
-        said = wine.service("install", "--config", "C:\\settings\\agent.yaml", expect=1)[1]
-        ensure("so does an installation", "C:\\agents " + what in said, said)
+        said = wine.service("install", "--config", config, expect=1)[1]
+        ensure("so is an installation", what in said, said)
         undo()
-        wine.service("install", "--config", "C:\\settings\\agent.yaml")
+        wine.service("install", "--config", config)
+    wine.service("uninstall")
+    plant, undo = mode(wine.exe, 0o777)
+    plant()
+    said = wine.service("install", "--config", config, expect=1)[1]
+    ensure("a program that others can change is no service", "procfleet-agent.exe can be changed by others" in said, said)
+    undo()
+    wine.service("install", "--config", config)
 
 
 if not os.path.exists(os.path.join(BIN, "procfleet-collector")):

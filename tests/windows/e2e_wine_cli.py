@@ -70,7 +70,8 @@ def in_a_console(fleet):
     """The console's code page is the caller's again when the program has ended, whatever it was while it wrote."""
     script = fleet.path("console.cmd")
     with open(script, "w", encoding="ascii", newline="\r\n") as f:
-        f.write("@chcp 850\n@\"%s\" --version\n@chcp\n" % ("Z:" + os.path.join(WINDOWS_BIN, "procfleet.exe")))
+        burner, procfleet = ("Z:" + os.path.join(WINDOWS_BIN, *n) for n in (("tests", "burner.exe"), ("procfleet.exe",)))
+        f.write('@chcp 850\n@"%s" page\n@"%s" --version\n@"%s" page\n' % (burner, procfleet, burner))
     ours, theirs = pty.openpty()
     console = subprocess.Popen([WINE, "cmd", "/c", "Z:" + script], stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
@@ -82,7 +83,7 @@ def in_a_console(fleet):
         pass
     os.close(ours)
     ensure("the console ends", console.wait(60) == 0, out)
-    pages = re.findall(rb"code page: *(\d+)", re.sub(rb"\x1b\[[?0-9;]*[A-Za-z]", b"", out))
+    pages = re.findall(rb"page=(\d+)", re.sub(rb"\x1b\[[?0-9;]*[A-Za-z]", b"", out))
     check("the console's code page before and after", pages, [b"850", b"850"])
 
 
