@@ -40,6 +40,8 @@ with Fleet() as fleet:
         rows = doctor(host, "refused", fault__set_info="0,100000,5")
         has(rows, "rights.events", "warning", "takes no flag")
         has(rows, "etw.session", "warning", "flags of procfleet-doctor")
+        rows = doctor(host, "crowded", more_sessions=1, holder="Process Monitor")
+        has(rows, "etw.sessions", "ok", "1 and more sessions, 1 of 6 private system loggers (Process Monitor)")
         rows = doctor(host, "silent")
         has(rows, "rights.events", "ok", "takes flags")
         has(rows, "etw.session", "warning", "told of no process")

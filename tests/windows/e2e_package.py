@@ -223,6 +223,7 @@ def planted(fleet, wine, package):
         if undo:
             give_away(path)
         else:
+            ensure("a start that was refused has made nothing", not os.path.exists(path))
             os.symlink(elsewhere, path)
         name = os.path.basename(path)
         err = wine.run(agent, "run", "--config", windows_data(config), expect=1)[1]

@@ -25,7 +25,7 @@
  *   fault.CALL=FROM,TIMES,CODE        CALL: start query stop update flush enable set_info open
  *                                     query_info
  *   flags_refused filters_refused stuck return_after return_code stop_after lose_every lose_told
- * buffers_lost: see tests/support/etwreplay.h */
+ * buffers_lost more_sessions: see tests/support/etwreplay.h */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,6 +315,7 @@ static bool take_number(const char *key, const char *value)
         {"filters_refused", NULL, &r->filters_refused},
         {"stuck", NULL, &r->stuck},
         {"lose_told", NULL, &r->lose_told},
+        {"more_sessions", NULL, &r->more_sessions},
         {"buffers_lost", &r->buffers_lost, NULL},
     };
 
