@@ -203,8 +203,8 @@ static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n, 
         d->all, "etw.sessions", loggers >= PRIVATE_LOGGERS ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
         loggers >= PRIVATE_LOGGERS ? "stop one that is not needed: logman stop NAME -ets" : "",
         "%lu%s %s, %u of %u private system loggers%s%s; ours among them: %s", n,
-        more ? " and more" : "", plural(more ? 2 : n, "session", "sessions"), loggers, PRIVATE_LOGGERS,
-        holders, holders[0] ? ")" : "", ours ? "yes" : "no");
+        more ? " and more" : "", plural(more ? 2 : n, "session", "sessions"), loggers,
+        PRIVATE_LOGGERS, holders, holders[0] ? ")" : "", ours ? "yes" : "no");
 }
 
 static void check_sessions(struct doctor *d, const struct etw_api *api)

@@ -46,10 +46,18 @@ def stepped(machine, config):
         machine.fact("status after a step of %d s: %s" % (seconds, json.dumps(machine.status(config))))
 
 
+def starts_with_the_system(machine):
+    """And not minutes later, which Wine does not take."""
+    text = machine.run("reg", "query", "HKLM\\SYSTEM\\CurrentControlSet\\Services\\" + SERVICE, expect=0)[1].lower()
+    rows = {words[0]: words[2] for words in map(str.split, text.splitlines()) if len(words) == 3}
+    machine.check("it starts with the system", rows.get("start") == "0x2" and rows.get("delayedautostart", "0x0") == "0x0", text)
+
+
 def main():
     machine = Machine()
     config = machine.settings("service", batch__max_age="1s")
     machine.agent("service", "install", "--config", config, expect=0)
+    starts_with_the_system(machine)
     machine.agent("service", "start", expect=0)
     machine.wait("it runs", lambda: runs(machine))
     machine.wait("it says how it fares", lambda: machine.status(config).get("state") not in (None, "never"))
