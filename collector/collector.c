@@ -503,6 +503,7 @@ static enum err listen_http(struct collector *c, struct errmsg *why)
         .fleet = {.store = c->data.store,
                   .hosts_max = c->conf->http_hosts_max,
                   .programs = c->conf->http_programs,
+                  .programs_more = c->conf->http_programs_more,
                   .host_state = tell_host,
                   .is_forgotten = tell_forgotten,
                   .ctx = c},

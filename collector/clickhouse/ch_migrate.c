@@ -136,7 +136,7 @@ static enum err answer_look(struct ch_migrate_plan *p, struct ch_http *h, const 
         statement_end(p);
     }
     for (size_t t = 0; t < CH_TABLES && !e; t++) {
-        e = table_look(p, &in, l, t, why);
+        e = table_look(p, &in, l, (enum ch_table)t, why);
     }
     if (!e) {
         views_look(p, &in, l);

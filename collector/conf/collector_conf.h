@@ -26,6 +26,7 @@ struct collector_conf {
     bool console_audit;
     int64_t http_refresh_ns;
     uint32_t http_hosts_max, http_programs;
+    bool http_programs_more;
     const char *const *http_names;
     size_t n_http_names;
     char *pki_dir;     /* absolute, or "" = none; owned */

@@ -11,9 +11,12 @@
 
 #define LABELS_MAX 4096u
 
-enum value { CPU, RESIDENT, VALUES };
+enum value { CPU, RESIDENT, SENT, RECEIVED, READY, PAUSE, VALUES };
 
-static const uint8_t metrics[VALUES] = {M_CPU_TIME, M_WORKING_SET_SIZE};
+#define CHEAP 2u /* of these: what the store keeps ready; the others unpack every batch */
+
+static const uint8_t metrics[VALUES] = {M_CPU_TIME,       M_WORKING_SET_SIZE, M_TCP_SEND_BYTES,
+                                        M_TCP_RECV_BYTES, M_READY_TIME,       M_CLR_GC_PAUSE};
 
 struct host {
     struct uuid id;
@@ -48,12 +51,17 @@ struct fleet {
     struct program *programs; /* room for twice conf->programs */
 };
 
-/* CPUs kept busy, and bytes. */
+/* CPUs kept busy, bytes, bytes a second, and shares of the minute. */
 static void row_values(unsigned *have, double values[VALUES], const struct wire_row *row)
 {
     *have = (unsigned)row->have & ((1u << VALUES) - 1);
     values[CPU] = row->have & 1u << CPU ? (double)row->values[CPU] / (double)CLK_S : 0;
     values[RESIDENT] = row->have & 1u << RESIDENT ? (double)row->values[RESIDENT] : 0;
+    for (unsigned v = CHEAP; v < VALUES; v++) {
+        double span = (double)FLEET_SPAN_NS / (v < READY ? (double)CLK_S : 1.0);
+
+        values[v] = row->have & 1u << v ? (double)row->values[v] / span : 0;
+    }
 }
 
 /* -- asking -- */
@@ -191,21 +199,23 @@ static enum err programs_take(struct fleet *f, const struct wire_answer *a)
 }
 
 /* Groups of processes by what they use of a CPU. */
-static struct wire_query question(enum wire_group group)
+static struct wire_query question(enum wire_group group, unsigned n)
 {
     struct wire_query q = {.limit = WIRE_ROWS_MAX,
                            .by = WIRE_BY_RATE,
                            .group_by = (uint8_t)group,
-                           .n_metrics = VALUES};
+                           .n_metrics = (uint8_t)n};
 
-    memcpy(q.metrics, metrics, sizeof metrics);
+    memcpy(q.metrics, metrics, n);
     return q;
 }
 
 static enum err ask_all(struct fleet *f)
 {
     struct wire_query hosts = {.limit = WIRE_ROWS_MAX};
-    struct wire_query loads = question(WIRE_GROUP_HOST), programs = question(WIRE_GROUP_IMAGE);
+    struct wire_query loads = question(WIRE_GROUP_HOST, CHEAP);
+    struct wire_query programs =
+        question(WIRE_GROUP_IMAGE, f->conf->programs_more ? VALUES : CHEAP);
     enum err e = ask(f, QUERY_HOSTS, &hosts, hosts_take);
 
     loads.last_ns = FLEET_SPAN_NS;
@@ -302,13 +312,26 @@ static void write_hosts(struct buf *out, struct buf *labels, const struct fleet 
 
 static void write_programs(struct buf *out, struct buf *labels, const struct fleet *f)
 {
-    static const char *const names[] = {"procfleet_program_cpu_cores",
-                                        "procfleet_program_resident_bytes"};
+    static const char *const names[] = {
+        "procfleet_program_cpu_cores",     "procfleet_program_resident_bytes",
+        "procfleet_program_tcp_send_rate", "procfleet_program_tcp_recv_rate",
+        "procfleet_program_ready_threads", "procfleet_program_gc_pause_ratio"};
     static const char *const helps[] = {
         "CPUs that processes of this image name kept busy, mean of a minute; all hosts.",
-        "Their resident memory, shared pages counted each time."};
+        "Their resident memory, shared pages counted each time.",
+        "Bytes that they sent by TCP in a second, mean of a minute; with http.programs_more.",
+        "Bytes that they received by TCP in a second, likewise.",
+        "Threads of theirs that were ready and waited for a CPU, likewise.",
+        "Time that they stood still for collections of .NET, of the minute, all added; likewise."};
+    unsigned any = (1u << CHEAP) - 1;
 
+    for (size_t i = 0; i < f->n_programs; i++) {
+        any |= f->programs[i].have;
+    }
     for (unsigned v = 0; v < VALUES; v++) {
+        if (!(any >> v & 1)) {
+            continue;
+        }
         om_family(out, names[v], METRICS_GAUGE, helps[v]);
         for (size_t i = 0; i < f->n_programs; i++) {
             const struct program *p = &f->programs[i];

@@ -15,6 +15,7 @@ struct fleet_conf {
     struct store *store;
     uint32_t hosts_max;
     uint32_t programs;
+    bool programs_more; /* network, waiting, .NET's pauses: unpacks every batch of the minute */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;

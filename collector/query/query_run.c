@@ -275,8 +275,8 @@ static enum err unread_check(const struct query *q)
 /* -- the finished answer -- */
 
 static const char *const sentences[QNOTE_COUNT] = {
-    [QNOTE_UNREAD] = "left out, the collector's disk does not give it ('procfleet-collector store "
-                     "check' names the place)",
+    [QNOTE_UNREAD] = ("left out, the collector's disk does not give it ('procfleet-collector store "
+                      "check' names the place)"),
     [QNOTE_FAR] = "left out, ClickHouse did not answer",
     [QNOTE_LOST] = "known to be lost in the window",
     [QNOTE_GAPS] = "batches missing in the window",

@@ -78,9 +78,7 @@ static struct divisor common_divisor(const int64_t *values, size_t n)
     struct divisor d = {0};
 
     for (size_t i = 0; i < n && d.by != 1; i++) {
-        if (i == 0 || values[i] != values[i - 1]) { /* most repeat the one before */
-            divisor_add(&d, values[i]);
-        }
+        divisor_add(&d, values[i]); /* also of repeats: that no processor foresees */
     }
     return d.by == 0 || d.by > INT64_MAX ? divisor_make(1) : d;
 }

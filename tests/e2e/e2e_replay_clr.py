@@ -5,7 +5,9 @@ The figures are those that were computed independently of this project from the 
 
 import json
 import sys
+import urllib.request
 
+import openmetrics
 from fleet import Fleet, check, corpus, ensure
 
 TRACES = {"net.4.5.2.x64": "net.4.5.2.x64.etl.xz", "gc-dynamic-events": "gc-dynamic-events.etl", "gcevents": "gcevents.etl"}
@@ -52,12 +54,29 @@ def leads(fleet, metric, host, pid):
     ensure("the live host, which cannot tell it, is absent", all(r["host"] != "live" for r in rows))
 
 
+def programs(fleet):
+    """What /metrics has of programs beside CPU and memory, over the last minute: the recordings end now."""
+    def told(name):
+        with urllib.request.urlopen("http://127.0.0.1:%s/metrics" % fleet.ports["http"], timeout=60) as r:
+            rows = openmetrics.rows(openmetrics.read(r.read()), "procfleet_program_" + name)
+        return {labels["program"]: v for labels, v in rows}
+
+    for name, metric, unit in (("tcp_recv_rate", "tcp_recv_bytes", 1), ("gc_pause_ratio", "clr.gc_pause", 10**9)):
+        rows = {r.get("name", ""): r for r in fleet.ask("top", "--group-by", "image", "--by", metric, "-n", "4096", "--since", "60s", expect=None)}
+        got = {p: round(v * 60 * unit) for p, v in told(name).items() if v}
+        check("/metrics: %s" % name, got, {p: int(rows[p][metric]) for p in got})
+        ensure("/metrics: %s of somebody" % name, got)
+    waits = fleet.wait_for("threads of the live host that waited", lambda: told("ready_threads"))
+    ensure("/metrics: threads that wait for a CPU", all(v >= 0 for v in waits.values()), waits)
+
+
 with Fleet() as fleet:
     paths = {name: corpus("public/" + file) for name, file in dict(TRACES, **{NETWORK: NETWORK + ".etl.xz"}).items()}
-    fleet.start_collector()
+    fleet.start_collector(http__programs="500", http__programs_more="true", http__refresh="1s")
     fleet.start_agent("live")
     for name, path in paths.items():
         fleet.replay(name, path)
+    programs(fleet)
     for name in TRACES:
         clr(fleet, name)
     network(fleet)

@@ -69,7 +69,7 @@ def providers(root):
     known = read("agent", "etl", "schema", "etl_providers.txt").lower()
     for p in root.iter("EventProvider"):
         check("%s is a GUID" % p.get("Id"), re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", p.get("Name")))
-        check("procfleet-etl knows its name", p.get("Name") in known, p.get("Name"))
+        check("procfleet-etl knows its name", p.get("Name") in known or p.get("Name") in read("agent", "source", "etw_guid.h"), p.get("Name"))
     clr = next(p for p in root.iter("EventProvider") if p.get("Id") == "clr")
     live = int(re.search(r"UINT64_C\((0x[0-9a-f]+)\) /\* GC", read("agent", "conf", "etw_conf.c")).group(1), 16)
     asked = int(clr.find("Keywords/Keyword").get("Value"), 16)
@@ -91,6 +91,8 @@ def recorded(root):
             s.get("Value") for s in kernels[profile].iter("Stack")}, out)
         of = next(p for p in root.iter("Profile") if p.get("Id") == "procfleet_%s.Verbose.File" % profile)
         wanted = [p.get("Value") for p in of.iter("EventProviderId")]
+        check("%s: what the agent and its marks say" % profile, wanted.count("procfleet") == 1, wanted)
+        wanted.remove("procfleet")  # the recorder asks for it whatever the profile
         check("%s: the rundown of .NET at the end" % profile, ("clr_rundown" in wanted) == ("at end" in out), out)
         told = {m[0]: (m[1], int(m[2], 16)) for m in re.findall(r"^provider +(\S+) level (\d) keywords (\S+)", out, re.M)}
         check("%s: the same providers" % profile, told == {
