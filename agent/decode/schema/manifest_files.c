@@ -4,12 +4,27 @@
 #include <string.h>
 
 #include "agent/decode/schema/wevt.h"
+#include "common/base/buf.h"
+#include "common/base/cur.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+
+#define TAPE_MAX    (2 * ETW_MANIFEST_FILE_MAX)
+#define TAPE_VALUES 128 /* names and values of an element's attributes */
 
 struct place {
     uint8_t guid[16];
     uint16_t file;
+};
+
+/* The elements of one file, as they came: a file with many providers is read once, and not again
+ * for each of them. "b", name, attributes as name and value, "" is a begin, "e" and name an end;
+ * "p" is the begin of a provider: where it ends (u32) stands before its name. */
+struct tape {
+    struct buf b;
+    bool held;       /* the whole file */
+    uint16_t file;   /* its number */
+    size_t provider; /* the open one: where its u32 is, plus one */
 };
 
 struct manifest_files {
@@ -17,6 +32,7 @@ struct manifest_files {
     struct place places[MANIFEST_FILES_PROVIDERS];
     size_t n_places;
     struct manifest_files_counts counts;
+    struct tape tape;
     struct etw_manifest manifest; /* the one that is read */
 };
 
@@ -27,6 +43,7 @@ enum err manifest_files_create(struct manifest_files **out)
     if (!ms) {
         return ERR_NOMEM;
     }
+    buf_init(&ms->tape.b, TAPE_MAX);
     *out = ms;
     return ERR_OK;
 }
@@ -39,6 +56,7 @@ void manifest_files_destroy(struct manifest_files *ms)
     for (size_t i = 0; i < ms->counts.files; i++) {
         mem_free(ms->files[i]);
     }
+    buf_fini(&ms->tape.b);
     mem_free(ms);
 }
 
@@ -95,25 +113,102 @@ static enum err places_stopped(void *ctx)
     return ERR_OK;
 }
 
-static void events_begin(void *ctx, const char *name, const char *const *attributes)
+static void tape_text(struct tape *t, const char *text)
 {
-    struct reading *r = ctx;
-
-    etw_manifest_begin(&r->ms->manifest, name, attributes);
+    buf_put(&t->b, text, strlen(text) + 1);
 }
 
-static void events_end(void *ctx, const char *name)
+static void tape_begin(void *ctx, const char *name, const char *const *attributes)
 {
-    struct reading *r = ctx;
+    struct tape *t = &((struct reading *)ctx)->ms->tape;
+    bool provider = strcmp(name, "provider") == 0 && !t->provider;
+    size_t n = 0;
 
-    etw_manifest_end(&r->ms->manifest, name);
+    buf_put_u8(&t->b, provider ? 'p' : 'b');
+    if (provider) {
+        t->provider = t->b.n + 1;
+        buf_put_u32le(&t->b, 0);
+    }
+    tape_text(t, name);
+    for (; attributes[n]; n++) {
+        tape_text(t, attributes[n]);
+    }
+    tape_text(t, "");
+    if (n >= TAPE_VALUES && !t->b.bad) {
+        t->b.bad = ERR_FULL;
+    }
 }
 
-static enum err events_stopped(void *ctx)
+static void tape_end(void *ctx, const char *name)
+{
+    struct tape *t = &((struct reading *)ctx)->ms->tape;
+
+    buf_put_u8(&t->b, 'e');
+    tape_text(t, name);
+    if (t->provider && !t->b.bad && strcmp(name, "provider") == 0) {
+        for (size_t i = 0; i < 4; i++) {
+            t->b.p[t->provider - 1 + i] = (uint8_t)(t->b.n >> 8 * i);
+        }
+        t->provider = 0;
+    }
+}
+
+static enum err tape_stopped(void *ctx)
 {
     const struct reading *r = ctx;
 
-    return r->ms->manifest.bad;
+    return r->ms->tape.b.bad;
+}
+
+static const char *tape_next(const struct tape *t, size_t *at)
+{
+    const char *text = (const char *)t->b.p + *at;
+
+    *at += strlen(text) + 1;
+    return text;
+}
+
+static bool tape_is(const char *const *attributes, const uint8_t guid[16])
+{
+    uint8_t own[16];
+
+    for (; attributes[0]; attributes += 2) {
+        if (strcmp(attributes[0], "guid") == 0) {
+            return etw_manifest_guid(own, attributes[1]) && memcmp(own, guid, sizeof own) == 0;
+        }
+    }
+    return false;
+}
+
+/* All elements but other providers'. */
+static void tape_play(const struct tape *t, struct etw_manifest *m, const uint8_t guid[16])
+{
+    const char *values[TAPE_VALUES + 1], *name;
+
+    for (size_t at = 0; at < t->b.n && !m->bad;) {
+        uint8_t what = t->b.p[at++];
+        size_t n = 0, end = 0;
+
+        if (what == 'p') {
+            end = cur_at32le(t->b.p + at);
+            at += 4;
+        }
+        name = tape_next(t, &at);
+        if (what == 'e') {
+            etw_manifest_end(m, name);
+            continue;
+        }
+        while (*(values[n] = tape_next(t, &at))) { /* the list ends where a name is "" */
+            values[n + 1] = tape_next(t, &at);
+            n += 2;
+        }
+        values[n] = NULL;
+        if (what == 'p' && !tape_is(values, guid)) {
+            at = end > at ? end : t->b.n;
+        } else {
+            etw_manifest_begin(m, name, values);
+        }
+    }
 }
 
 /* Whether the name ends with one of these, in whichever case. */
@@ -210,9 +305,9 @@ static enum err read_file(struct reading *r, bool events)
 {
     const struct etw_manifest_sink sink = {.ctx = r,
                                            .read = reading_read,
-                                           .begin = events ? events_begin : places_begin,
-                                           .end = events ? events_end : places_end,
-                                           .stopped = events ? events_stopped : places_stopped};
+                                           .begin = events ? tape_begin : places_begin,
+                                           .end = events ? tape_end : places_end,
+                                           .stopped = events ? tape_stopped : places_stopped};
     enum err e;
 
     r->file = os_fopen(r->ms->files[r->number], "rb");
@@ -306,10 +401,29 @@ enum err manifest_files_add(struct manifest_files *ms, const char *key, const ch
 
 /* -- asking -- */
 
+/* The file's elements, which are read unless they are those of the last file. */
+static enum err hold_file(struct manifest_files *ms, uint16_t number)
+{
+    struct reading r = {.ms = ms, .number = number};
+    struct tape *t = &ms->tape;
+    enum err e;
+
+    if (t->held && t->file == number) {
+        return ERR_OK;
+    }
+    buf_reset(&t->b);
+    t->provider = 0;
+    t->file = number;
+    e = read_file(&r, true);
+    e = e ? e : t->b.bad;
+    t->held = !e;
+    ms->counts.no_room += e == ERR_FULL;
+    return e;
+}
+
 enum err manifest_files_put(struct manifest_files *ms, struct schema *s, const uint8_t guid[16],
                             struct str name)
 {
-    struct reading r = {.ms = ms};
     uint64_t events;
     enum err e;
     size_t i = 0;
@@ -320,12 +434,12 @@ enum err manifest_files_put(struct manifest_files *ms, struct schema *s, const u
     if (i == ms->n_places) {
         return ERR_NOTFOUND;
     }
-    r.number = ms->places[i].file;
+    e = hold_file(ms, ms->places[i].file);
     etw_manifest_init(&ms->manifest);
     etw_manifest_only(&ms->manifest, guid);
     ms->manifest.origin = SCHEMA_FROM_FILE;
-    e = read_file(&r, true);
     if (!e) {
+        tape_play(&ms->tape, &ms->manifest, guid);
         if (!ms->manifest.provider.n) {
             ms->manifest.provider = name; /* programs do not have it */
         }

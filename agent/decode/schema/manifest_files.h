@@ -1,7 +1,7 @@
 /* Manifests that were given: files, and directories of them (.man, .xml,
  * .manifest, and programs with the resource WEVT_TEMPLATE: .dll, .exe, .sys, .mui). At first only
  * the GUIDs of their providers are read; a manifest is read as a whole when one of its
- * providers is met.
+ * providers is met, and kept until one of another file is.
  * Bounds:  MANIFEST_FILES_FILES files, MANIFEST_FILES_PROVIDERS providers, ETW_MANIFEST_FILE_MAX
  *          bytes a file; directories are not descended into. What has no room is counted.
  * Threads: one owner. */

@@ -84,6 +84,11 @@ static void a_file_gives_each_of_its_providers_its_own_events(void **state)
     assert_int_equal(counts.providers, 2);
     assert_int_equal(counts.damaged, 0);
     describe_destroy(d);
+    support_write_file(path, "", 0); /* read once, for both */
+    assert_ok(describe_create(&d, &conf, &why));
+    read_event(d, two, "\x01h\0i\0\0\0", 7, "z='pear' s='hi'", DESCRIBE_FILE, 0);
+    read_event(d, one, "\x01\x02\x03", 3, "x='apple'", DESCRIBE_FILE, 2);
+    describe_destroy(d);
     manifest_files_destroy(from.manifests);
     mem_free(path);
 }
