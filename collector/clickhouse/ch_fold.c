@@ -127,19 +127,29 @@ static const char counter_parts[] =
     ", argMax(#, last_ts), argMax(#, last_ts) - argMin(# - #_grew, ts), "
     "arrayReduce('max', arrayConcat(groupArrayIf(#_most, n > 1), arrayMap((a, b) -> b - a, "
     "arrayPopBack(" SORTED("#") "), arrayPopFront(" SORTED("# - #_grew") "))))";
+/* The same without looking for the largest step, which needs all of them in order. */
+static const char counter_totals[] =
+    ", argMax(#, last_ts), argMax(#, last_ts) - argMin(# - #_grew, ts), max(#_most)";
 static const char gauge_parts[] = ", argMax(#, last_ts), max(# + #_up) - argMax(#, last_ts), "
                                   "argMax(#, last_ts) - min(# - #_down), "
                                   "sum(#_dev + n * #) - toInt64(sum(n)) * argMax(#, last_ts)";
 
-static void put_metric(struct buf *sql, const struct metric *m)
+static void put_parts(struct buf *sql, const struct metric *m, const char *parts)
 {
-    for (const char *s = m->kind == METRIC_COUNTER ? counter_parts : gauge_parts; *s; s++) {
+    for (const char *s = parts; *s; s++) {
         if (*s == '#') {
             buf_printf(sql, "m%u", m->id);
         } else {
             buf_put_u8(sql, (uint8_t)*s);
         }
     }
+}
+
+void ch_fold_metric(struct buf *sql, const struct metric *m, bool steps)
+{
+    const char *counter = steps ? counter_parts : counter_totals;
+
+    put_parts(sql, m, m->kind == METRIC_COUNTER ? counter : gauge_parts);
 }
 
 static void put_columns(struct buf *sql, enum ch_table t)
@@ -164,7 +174,7 @@ void ch_fold_sql(struct buf *sql, const struct ch_fold_part *p)
                p->made);
     for (const struct metric *m = metric_next(NULL); m; m = metric_next(m)) {
         if (m->column && ch_schema_metric(p->t, m->id)) {
-            put_metric(sql, m);
+            ch_fold_metric(sql, m, true);
         }
     }
     put_source(sql, p);

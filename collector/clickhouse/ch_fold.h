@@ -37,6 +37,11 @@ NODISCARD enum err ch_fold_hour(struct ch_http *h, const struct ch_fold_ask *ask
 #define CH_FOLD_NUMBERS "sum(cityHash64(stream, seq))"
 void ch_fold_where(struct buf *sql);
 
+/* ", …" what the rows of a metric make together, as columns of a tier. steps: also a counter's
+ * largest step; else that inside one of the rows. */
+struct metric;
+void ch_fold_metric(struct buf *sql, const struct metric *m, bool steps);
+
 /* -- for tests -- */
 
 /* INSERT INTO `minute` or `hour` (t) … of these hosts; from: what rows of `minute` have as `made`

@@ -495,6 +495,29 @@ static uint32_t joined_unlisted(const struct store_view *view)
     return store_info_unlisted(v->local) + (v->far ? store_info_unlisted(v->far) : 0);
 }
 
+/* Of whom something is far: up to where the local store begins. */
+static void joined_expect(const struct store_view *view, const struct store_expected *list,
+                          size_t n)
+{
+    const struct ch_join *v = join_of(view);
+    struct store_expected *far = v->far && n ? mem_array(n, sizeof *far) : NULL;
+    size_t n_far = 0;
+
+    for (size_t i = 0; far && i < n; i++) {
+        const struct joined_host *p = &v->places[list[i].host];
+
+        if (p->far != NOWHERE && list[i].since_ns < p->cut_ns) {
+            far[n_far++] = (struct store_expected){p->far, list[i].since_ns,
+                                                   p->cut_ns < list[i].until_ns ? p->cut_ns
+                                                                                : list[i].until_ns};
+        }
+    }
+    if (v->far) {
+        store_expect(v->far, far, n_far);
+    }
+    mem_free(far);
+}
+
 struct instance {
     struct uuid boot;
     struct proc_info info;
@@ -614,6 +637,7 @@ static const struct view_ops joined = {
     .info = joined_info,
     .info_want = joined_want,
     .info_unlisted = joined_unlisted,
+    .expect = joined_expect,
 };
 
 enum err ch_join_open(struct store_view **out, struct store_view *local, struct store_view *far)

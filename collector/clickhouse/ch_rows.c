@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "collector/store/batch_time.h"
+#include "collector/store/meta/loss_sum.h"
 #include "collector/store/rollup/cell.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
@@ -558,6 +559,7 @@ static void put_batch(struct ch_rows *r, int64_t t0_ns, int64_t t1_ns)
     ch_native_u64(b, CH_BATCH_events, rest->n_events);
     ch_native_u64(b, CH_BATCH_alive, r->alive);
     ch_native_u64(b, CH_BATCH_lost, put_ledger(b, rest));
+    ch_native_u64(b, CH_BATCH_plain, loss_sum_plain(rest));
     ch_native_str(b, CH_BATCH_rest, (struct str){(const char *)r->rest.p, r->rest.n});
     if (rest->n_ticks) {
         ch_native_u64(b, CH_BATCH_tick0, (uint64_t)rest->wall_ns[0]);

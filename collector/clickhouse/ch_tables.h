@@ -113,7 +113,8 @@
  * its stamps and counts; two of one key that differ come from clones. t0, t1: batch_time_span; a
  * batch without ticks and events: its arrival. clock: bit 0 known, bit 1 bounded. alive: processes
  * in its last tick but the idle one. tick0, tick1, mono0, mono1: the first and the last tick. rest:
- * the batch without its rows, as wire_batch_pack makes it: ticks, infos, events, ledger. */
+ * the batch without its rows, as wire_batch_pack makes it: ticks, infos, events, ledger. plain:
+ * sums of ticks, stage, reason and count say all that it tells (loss_sum_plain). */
 #define CH_BATCH_COLUMNS(X, T)           \
     X(T, host_id, UUID, ZSTD)            \
     X(T, stream, UINT64, ZSTD)           \
@@ -146,7 +147,8 @@
     X(T, tick0, TIME, DOUBLE_DELTA)      \
     X(T, tick1, TIME, DOUBLE_DELTA)      \
     X(T, mono0, INT64, DOUBLE_DELTA)     \
-    X(T, mono1, INT64, DOUBLE_DELTA)
+    X(T, mono1, INT64, DOUBLE_DELTA)     \
+    X(T, plain, UINT8, ZSTD)
 
 /* The name under which the host's newest batch came. */
 #define CH_HOST_COLUMNS(X, T) \

@@ -5,6 +5,7 @@
 
 #include "collector/clickhouse/ch_view_ask.h"
 #include "collector/clickhouse/ch_view_hosts.h"
+#include "collector/clickhouse/ch_view_page.h"
 #include "common/base/mem.h"
 #include "common/base/search.h"
 
@@ -24,6 +25,7 @@ static void far_close(struct store_view *view)
     struct ch_view *v = ch_view_ask_of(view);
 
     ch_view_info_fini(v);
+    ch_view_page_fini(v);
     ch_view_hosts_unref(v->list);
     arena_fini(&v->memory);
     buf_fini(&v->sql);
@@ -67,6 +69,7 @@ static const struct view_ops far = {
     .info = ch_view_info_find,
     .info_want = ch_view_info_want,
     .info_unlisted = ch_view_info_unlisted,
+    .expect = ch_view_page_expect,
 };
 
 static enum err hosts_take(struct ch_view *v, struct ch_view_hosts *list)
@@ -83,7 +86,7 @@ static enum err hosts_take(struct ch_view *v, struct ch_view_hosts *list)
     }
     v->hosts = ch_view_hosts_list(v->list, &v->n);
     v->known = arena_array(&v->memory, v->n + 1, sizeof *v->known);
-    return v->known ? ERR_OK : arena_refused(&v->memory, v->n * sizeof *v->known);
+    return v->known ? ch_view_page_init(v) : arena_refused(&v->memory, v->n * sizeof *v->known);
 }
 
 enum err ch_view_open(struct store_view **out, const struct ch_view_conf *conf, struct errmsg *why)

@@ -7,6 +7,9 @@
  * cells from `cell`. Rows that were sent twice come side by side, since all is asked for in the
  * order of its key, and count once.
  *
+ * What a question asks of one host it asks of the next ones, too: statements are of many hosts
+ * (ch_view_page.h), and the server adds up what allows it (ch_view_told.c, ch_view_cells.c).
+ *
  * What ClickHouse does not answer is a hole: left out, and marked in store_used (`far`).
  * Bounds:  CH_VIEW_HOSTS_MAX hosts; CH_VIEW_REPLY_MAX bytes of one reply, what is larger is asked
  *          for in smaller pieces; a host's batches of one scan in CH_VIEW_LIST_MAX bytes.

@@ -2,7 +2,10 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "collector/clickhouse/ch_view_page.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/search.h"
@@ -190,46 +193,80 @@ static enum err batch_take(void *ctx, const struct ch_in *in, size_t i)
     return e;
 }
 
-static void batches_ask(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
-                        const struct ch_view_batch *behind)
+#define BATCH_SELECT "stream, seq, boot, %s, %s, %s, clock, clock_offset, clock_error"
+
+const char *ch_view_ask_from_of(char text[CH_VIEW_FROM], const struct ch_view *v, enum ch_table t,
+                                const char *more)
 {
-    buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq, boot, ");
-    ch_view_ask_ns(v, "t0");
-    buf_put_str(&v->sql, ", ");
-    ch_view_ask_ns(v, "t1");
-    buf_put_str(&v->sql, ", ");
-    ch_view_ask_ns(v, "received");
-    buf_put_str(&v->sql, ", clock, clock_offset, clock_error");
-    ch_view_ask_from(v, CH_BATCH, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, host);
-    buf_printf(&v->sql, " AND kind = %d", CH_STORED);
-    ch_view_ask_when(v, "t1", ">=", since_ns);
-    ch_view_ask_when(v, "t0", "<", until_ns);
+    (void)snprintf(text, CH_VIEW_FROM, " FROM `%s`.`%s` WHERE @%s", v->conf.database,
+                   ch_schema_table(t), more);
+    return text;
+}
+
+const char *ch_view_ask_ns_of(char text[64], const struct ch_view *v, const char *column)
+{
+    struct buf b;
+
+    buf_init(&b, 64);
+    ch_schema_ns(&b, v->conf.dialect, column);
+    (void)snprintf(text, 64, "%s AS %s_ns", buf_cstr(&b), column);
+    buf_fini(&b);
+    return text;
+}
+
+/* The list of a host that has more than a reply takes. */
+static enum err batches_page(struct ch_view *v, size_t host, const struct ch_view_get *g,
+                             struct batches *page)
+{
+    const struct ch_view_batches *list = page->list;
+    const struct ch_view_batch *behind = list->n ? &list->at[list->n - 1] : NULL;
+    struct ch_view_get next = *g;
+    char order[64], from[CH_VIEW_FROM + 160];
+
+    (void)snprintf(from, sizeof from, "%s", g->from);
     if (behind) {
-        buf_printf(&v->sql,
-                   " AND (stream > %" PRIu64 " OR (stream = %" PRIu64 " AND seq > %" PRIu64 "))",
-                   behind->stream, behind->stream, behind->seq);
+        size_t n = strlen(from);
+
+        (void)snprintf(from + n, sizeof from - n,
+                       " AND (stream > %" PRIu64 " OR (stream = %" PRIu64 " AND seq > %" PRIu64
+                       "))",
+                       behind->stream, behind->stream, behind->seq);
     }
-    buf_printf(&v->sql, " ORDER BY stream, seq, collector LIMIT %u", BATCHES_ASK);
+    (void)snprintf(order, sizeof order, "%s LIMIT %u", g->order, BATCHES_ASK);
+    next.from = from;
+    next.order = order;
+    return ch_view_page_one(v, host, &next, batch_take, page);
 }
 
 enum err ch_view_ask_batches(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
                              const struct deadline *deadline, struct ch_view_batches *out)
 {
+    char select[256], from[CH_VIEW_FROM], t0[64], t1[64], received[64];
+    const struct ch_view_get get = {.select = select,
+                                    .from = ch_view_ask_from_of(from, v, CH_BATCH, CH_VIEW_STORED),
+                                    .order = "stream, seq, collector",
+                                    .columns = BATCH_COLUMNS,
+                                    .n_bounds = 2,
+                                    .bounds = {{.column = "t1", .from = true, .ns = since_ns},
+                                               {.column = "t0", .ns = until_ns}},
+                                    .deadline = deadline};
     struct batches page = {.list = out};
-    struct buf reply;
-    enum err e;
+    enum err e = ERR_FULL;
 
     *out = (struct ch_view_batches){.n = 0};
     arena_init(&out->memory, CH_VIEW_LIST_MAX);
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
+    (void)snprintf(select, sizeof select, BATCH_SELECT, ch_view_ask_ns_of(t0, v, "t0"),
+                   ch_view_ask_ns_of(t1, v, "t1"), ch_view_ask_ns_of(received, v, "received"));
+    if (ch_view_page_many(v, host)) {
+        e = ch_view_page_get(v, host, &get, batch_take, &page);
+        if (e != ERR_FULL || !v->too_large) {
+            return e;
+        }
+    }
     do {
         page.rows = 0;
-        batches_ask(v, host, since_ns, until_ns, out->n ? &out->at[out->n - 1] : NULL);
-        e = ch_view_ask_rows(v, &reply, BATCH_COLUMNS, deadline, batch_take, &page);
+        e = batches_page(v, host, &get, &page);
     } while (!e && page.rows == BATCHES_ASK);
-    buf_fini(&reply);
     return e;
 }
 

@@ -18,6 +18,7 @@ struct ch_view_known {
 };
 
 struct ch_view_old;
+struct ch_view_pages;
 
 struct ch_view {
     const struct view_ops *ops; /* first, as in every view */
@@ -27,8 +28,9 @@ struct ch_view {
     size_t n; /* of it, */
     const struct store_host *hosts;
     struct ch_view_known *known;
-    int64_t since_ns, until_ns; /* where infos are looked for */
-    struct ch_view_old *old;    /* infos of other ranges, whose text may be in use */
+    struct ch_view_pages *pages; /* ch_view_page.h */
+    int64_t since_ns, until_ns;  /* where infos are looked for */
+    struct ch_view_old *old;     /* infos of other ranges, whose text may be in use */
     uint32_t unlisted;
     struct buf sql;
     bool too_large; /* the last reply did not fit */
@@ -49,6 +51,13 @@ void ch_view_ask_host(struct ch_view *v, size_t host);
 void ch_view_ask_when(struct ch_view *v, const char *name, const char *op, int64_t ns);
 /* "column AS column_ns", ns since 1970 */
 void ch_view_ask_ns(struct ch_view *v, const char *name);
+
+/* For ch_view_page.h: "column AS column_ns"; " FROM … WHERE @" and more. They return `text`. */
+#define CH_VIEW_FROM 512
+const char *ch_view_ask_ns_of(char text[64], const struct ch_view *v, const char *column);
+const char *ch_view_ask_from_of(char text[CH_VIEW_FROM], const struct ch_view *v, enum ch_table t,
+                                const char *more);
+#define CH_VIEW_STORED " AND kind = 3" /* CH_STORED */
 
 /* Asks v->sql. `reply` is the caller's (buf_init with CH_VIEW_REPLY_MAX). Errors: those of
  * ch_view_conf.ask; ERR_TIMEOUT also when the deadline has passed */
@@ -171,10 +180,19 @@ struct ch_view_want {
 /* Reads the rests of these n batches, and their samples, and gives one after the other: with rows
  * where samples were found (b->whole). *b->rest is valid during the call; b->rest is NULL when it
  * cannot be read. Pieces become smaller when a reply would be too large. */
+typedef enum err (*ch_view_rest_each)(void *ctx, struct ch_view_batch *b,
+                                      const struct batch *batch);
 NODISCARD enum err ch_view_rest_read(struct ch_view *v, struct ch_view_batches *list,
                                      const size_t *order, size_t n, const struct ch_view_want *want,
-                                     enum err (*each)(void *ctx, struct ch_view_batch *b,
-                                                      const struct batch *batch),
-                                     void *ctx);
+                                     ch_view_rest_each each, void *ctx);
+
+/* -- ch_view_told.c -- */
+
+/* store_accounts_scan with accounts that the server made; batches by their rests. *told: false: the
+ * range is too short for them, nothing was given. */
+NODISCARD enum err ch_view_told_scan(struct ch_view *v, size_t host,
+                                     const struct store_range *range,
+                                     enum err (*each_account)(void *ctx, const struct loss_sum *a),
+                                     void *ctx, ch_view_rest_each each, void *each_ctx, bool *told);
 
 #endif

@@ -4,16 +4,21 @@
  * their newest sample lies, as those of a tier do.
  *
  * In the order of time: batches cut at the range's begin, cells, batches cut further on. */
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "collector/clickhouse/ch_fold.h"
 #include "collector/clickhouse/ch_view_ask.h"
+#include "collector/clickhouse/ch_view_page.h"
+#include "collector/clickhouse/ch_view_sums.h"
 #include "collector/store/read/store_cells.h"
 #include "common/base/clk.h"
 #include "common/os/deadline.h"
 #include "common/os/os.h"
 
-#define CELL_NS (10 * CLK_S)
+#define CELL_NS    (10 * CLK_S)
+#define SELECT_MAX ((size_t)64 << 10)
 
 /* What a stretch of time is read from, the finest first. */
 enum form { CELLS, MINUTES, HOURS, FORMS };
@@ -26,6 +31,11 @@ static const struct {
 } forms[FORMS] = {{CH_CELL, 10 * CLK_S, 3600 * CLK_S, STORE_10S},
                   {CH_MINUTE, CH_FOLD_MINUTE_NS, 6 * 3600 * CLK_S, STORE_1MIN},
                   {CH_HOUR, CH_FOLD_HOUR_NS, 240 * 3600 * CLK_S, STORE_1H}};
+
+/* A stretch that the server sums up, of [from, to) that is asked for, bases too. */
+struct core {
+    int64_t begin_ns, end_ns, from_ns, to_ns;
+};
 
 struct far_cells {
     struct ch_view *v;
@@ -49,6 +59,8 @@ struct far_cells {
     int64_t last_ts_ns; /* of the row before, and whose it was: the same again was sent twice */
     uint64_t last_stream, last_seq;
     struct proc_id last_id;
+    const struct core *core; /* what is read of it otherwise; NULL: nothing */
+    bool inside_only;        /* samples before the range are read otherwise */
 };
 
 static bool is_cut_by(const struct ch_view_batch *b, int64_t border_ns, int64_t unit_ns)
@@ -104,19 +116,19 @@ static enum err sampled_take(void *ctx, const struct ch_in *in, size_t i)
 static enum err sampled_ask(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
                             const struct deadline *deadline, struct sampled *s)
 {
-    struct buf reply;
-    enum err e;
+    char from[CH_VIEW_FROM];
+    const struct ch_view_get get = {
+        .select = "stream, seq",
+        .from = ch_view_ask_from_of(from, v, CH_SAMPLE, ""),
+        .tail = " GROUP BY host_id, stream, seq",
+        .order = "",
+        .columns = SAMPLED_COLUMNS,
+        .n_bounds = 2,
+        .bounds = {{"ts", true, since_ns, 10 * CLK_S}, {"ts", false, until_ns, 10 * CLK_S}},
+        .loose = true, /* they are looked up in the list */
+        .deadline = deadline};
 
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
-    buf_put_str(ch_view_ask_begin(v), "SELECT DISTINCT stream, seq");
-    ch_view_ask_from(v, CH_SAMPLE, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, host);
-    ch_view_ask_when(v, "ts", ">=", since_ns);
-    ch_view_ask_when(v, "ts", "<", until_ns);
-    e = ch_view_ask_rows(v, &reply, SAMPLED_COLUMNS, deadline, sampled_take, s);
-    buf_fini(&reply);
-    return e;
+    return ch_view_page_get(v, host, &get, sampled_take, s);
 }
 
 /* -- batches -- */
@@ -223,14 +235,13 @@ static bool is_counter(unsigned id)
     return metric_by_id((uint8_t)id)->kind == METRIC_COUNTER;
 }
 
-static size_t parts_of(unsigned id)
+size_t ch_view_cells_parts(unsigned id)
 {
     return is_counter(id) ? 3 : 4;
 }
 
-/* The parts of the metric whose first column is *c, of the i-th row. */
-static struct cell cell_of(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
-                           int64_t ts_ns, int64_t last_ts_ns)
+struct cell ch_view_cells_cell(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
+                               int64_t ts_ns, int64_t last_ts_ns)
 {
     uint64_t last = ch_native_get(&c[CH_LAST], i);
     struct cell cell = {
@@ -314,10 +325,10 @@ static enum err cell_take(void *ctx, const struct ch_in *in, size_t i)
     s->found = true;
     for (size_t k = 0; k < s->n_metrics; k++) {
         if (mask & METRIC_BIT(s->metrics[k])) {
-            s->cells[n++] = cell_of(value, i, s->metrics[k], count, ts_ns, last_ns);
+            s->cells[n++] = ch_view_cells_cell(value, i, s->metrics[k], count, ts_ns, last_ns);
             row.mask |= METRIC_BIT(s->metrics[k]);
         }
-        value += parts_of(s->metrics[k]);
+        value += ch_view_cells_parts(s->metrics[k]);
     }
     if (!row.mask) {
         return ERR_OK;
@@ -329,47 +340,100 @@ static enum err cell_take(void *ctx, const struct ch_in *in, size_t i)
     return row_give(s, &row);
 }
 
-/* Cells whose first stamps lie in [from, to). */
-static enum err piece_read(struct far_cells *s, struct buf *reply, int64_t from_ns, int64_t to_ns)
+/* What is selected of a row. Returns how many columns that are. */
+static size_t columns_put(struct far_cells *s, struct buf *select)
 {
     const struct ch_column *columns;
-    struct ch_view *v = s->v;
+    char ts[64], last[64];
     size_t n = CELL_VALUES;
 
     (void)ch_schema_columns(forms[s->form].table, &columns);
     s->n_metrics = 0;
-    s->last_seq = 0;
-    buf_put_str(ch_view_ask_begin(v), "SELECT boot, pid, start, ");
-    ch_view_ask_ns(v, "ts");
-    buf_put_str(&v->sql, ", ");
-    ch_view_ask_ns(v, "last_ts");
-    buf_printf(&v->sql, ", n, %s, flags, mask, mask_high",
+    buf_printf(select, "boot, pid, start, %s, %s, n, %s, flags, mask, mask_high",
+               ch_view_ask_ns_of(ts, s->v, "ts"), ch_view_ask_ns_of(last, s->v, "last_ts"),
                s->form == CELLS ? "stream, seq" : "made, toUInt64(0) AS none");
     for (struct metric_mask_walk w = metric_mask_walk(s->ask->metrics);
          metric_mask_walk_next(&w);) {
         size_t at = ch_schema_metric(forms[s->form].table, w.id);
 
-        for (size_t k = 0; at && k < parts_of(w.id); k++) {
-            buf_printf(&v->sql, ", %s", columns[at + k].name);
+        for (size_t k = 0; at && k < ch_view_cells_parts(w.id); k++) {
+            buf_printf(select, ", %s", columns[at + k].name);
             n++;
         }
         if (at) {
             s->metrics[s->n_metrics++] = (uint8_t)w.id;
         }
     }
-    ch_view_ask_from(v, forms[s->form].table, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, s->host);
-    ch_view_ask_when(v, "ts", ">=", from_ns);
-    ch_view_ask_when(v, "ts", "<", to_ns);
-    ch_view_ask_when(v, "last_ts", ">=", s->inside && !s->bases ? s->ask->since_ns : s->lo_ns);
-    ch_view_ask_when(v, "last_ts", "<", s->inside ? s->ask->until_ns : s->ask->since_ns);
-    if (s->ask->has_pid) {
-        buf_printf(&v->sql, " AND pid = %u", (unsigned)s->ask->pid);
+    return n;
+}
+
+/* How many bytes that is, about; at most 2 cells of a process in a unit. */
+static size_t bytes_of(const struct far_cells *s, int64_t length_ns, size_t columns)
+{
+    int64_t units = length_ns / forms[s->form].unit_ns + 1;
+    size_t alive = s->ask->has_pid ? 1 : s->v->hosts[s->host].alive + 1u;
+
+    return 2 * alive * (size_t)(units < (1 << 20) ? units : 1 << 20) * (64 + 8 * columns);
+}
+
+/* What lies around a core is asked for at once, whichever part of it is wanted first: rows lie by
+ * process, so that each statement looks through all of a day. */
+static void around_core(const struct far_cells *s, struct ch_view_get *get, char *more, size_t size)
+{
+    const struct core *c = s->core;
+    struct buf b;
+
+    buf_init(&b, size);
+    buf_put_str(&b, " AND (ts < ");
+    ch_schema_time(&b, s->v->conf.dialect, c->begin_ns);
+    buf_put_str(&b, " OR ts >= ");
+    ch_schema_time(&b, s->v->conf.dialect, c->end_ns);
+    buf_put_str(&b, ")");
+    (void)snprintf(more, size, "%s", buf_cstr(&b));
+    buf_fini(&b);
+    for (size_t i = 0; i < get->n_bounds; i++) {
+        struct ch_view_bound *x = &get->bounds[i];
+
+        x->slack_ns = x->from ? clk_sub(x->ns, c->from_ns) : clk_sub(c->to_ns, x->ns);
+        x->slack_ns = x->slack_ns > 0 ? x->slack_ns : 0;
     }
-    buf_printf(&v->sql, " ORDER BY %sboot, pid, start, ts, %s", s->inside ? "" : "ts DESC, ",
-               s->form == CELLS ? "stream, seq" : "mask, mask_high, made");
-    return ch_view_ask_rows(v, reply, n, s->ask->deadline, cell_take, s);
+    get->bytes_each = bytes_of(
+        s, clk_add(clk_sub(c->begin_ns, c->from_ns), clk_sub(c->to_ns, c->end_ns)), get->columns);
+}
+
+/* Cells whose first stamps lie in [from, to). */
+static enum err piece_read(struct far_cells *s, int64_t from_ns, int64_t to_ns)
+{
+    char from[CH_VIEW_FROM], more[256] = "", order[64];
+    struct ch_view_get get = {
+        .from = from,
+        .order = order,
+        .n_bounds = 4,
+        .bounds = {{"ts", true, from_ns, 0},
+                   {"ts", false, to_ns, 0},
+                   {"last_ts", true, s->inside && !s->bases ? s->ask->since_ns : s->lo_ns, 0},
+                   {"last_ts", false, s->inside ? s->ask->until_ns : s->ask->since_ns, 0}},
+        .deadline = s->ask->deadline};
+    struct buf select;
+    enum err e;
+
+    s->last_seq = 0;
+    buf_init(&select, SELECT_MAX);
+    get.columns = columns_put(s, &select);
+    get.select = buf_cstr(&select);
+    get.bytes_each = bytes_of(s, clk_sub(to_ns, from_ns), get.columns);
+    if (s->core) {
+        around_core(s, &get, more, sizeof more);
+    } else if (s->ask->has_pid) {
+        (void)snprintf(more, sizeof more, " AND pid = %u", (unsigned)s->ask->pid);
+    }
+    (void)ch_view_ask_from_of(from, s->v, forms[s->form].table, more);
+    (void)snprintf(order, sizeof order, "%sboot, pid, start, ts, %s",
+                   s->inside || s->core ? "" : "ts DESC, ",
+                   s->form == CELLS ? "stream, seq" : "mask, mask_high, made");
+    e = select.bad ? select.bad : ch_view_page_get(s->v, s->host, &get, cell_take, s);
+    buf_fini(&select);
+    return e;
 }
 
 /* Rows of [from, end), piece by piece: one that has too much is halved. Nothing of it was given
@@ -377,14 +441,12 @@ static enum err piece_read(struct far_cells *s, struct buf *reply, int64_t from_
 static enum err pieces_read(struct far_cells *s, int64_t from_ns, int64_t end_ns)
 {
     int64_t unit_ns = forms[s->form].unit_ns, piece_ns = forms[s->form].piece_ns;
-    struct buf reply;
     enum err e = ERR_OK;
 
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
     while (!e && from_ns < end_ns) {
         int64_t to_ns = clk_add(from_ns, piece_ns) < end_ns ? clk_add(from_ns, piece_ns) : end_ns;
 
-        e = piece_read(s, &reply, from_ns, to_ns);
+        e = piece_read(s, from_ns, to_ns);
         if (e == ERR_FULL && s->v->too_large && piece_ns > unit_ns) {
             piece_ns = piece_ns / 2 / unit_ns * unit_ns;
             piece_ns = piece_ns > unit_ns ? piece_ns : unit_ns;
@@ -396,7 +458,6 @@ static enum err pieces_read(struct far_cells *s, int64_t from_ns, int64_t end_ns
             }
         }
     }
-    buf_fini(&reply);
     return e;
 }
 
@@ -426,7 +487,7 @@ static enum err rows_read(struct far_cells *s)
     enum err e;
 
     s->inside = true;
-    s->bases = !last;
+    s->bases = !last && !s->inside_only;
     e = batches_read(s, 0, s->n_begin);
     e = e ? e : cells_read(s);
     e = e ? e : batches_read(s, s->n_begin, s->n_order);
@@ -449,6 +510,7 @@ static enum err plain_scan(struct far_cells *s, struct store_ticks *ticks)
     enum err e =
         ch_view_ask_batches(s->v, s->host, s->lo_ns, s->ask->until_ns, s->ask->deadline, &s->list);
 
+    assert(!s->sum);
     e = e ? e : batches_choose(s, ticks != NULL);
     e = e ? e : store_cells_sum_create(&s->sum, s->ask, row_give, s);
     e = e ? e : rows_read(s);
@@ -483,6 +545,92 @@ static enum err tier_scan(struct far_cells *s, enum form form)
     return pieces_read(s, floor_of(from_ns, forms[form].unit_ns), s->ask->until_ns);
 }
 
+/* [from, to) from cells; as bases when before. */
+static enum err part_scan(const struct stretches *x, const struct core *core, int64_t from_ns,
+                          int64_t to_ns, bool before)
+{
+    struct store_cells ask = *x->ask;
+    struct far_cells part = {.v = x->v,
+                             .host = x->host,
+                             .ask = &ask,
+                             .each = x->each,
+                             .ctx = x->ctx,
+                             .lo_ns = from_ns,
+                             .inside_only = !before,
+                             .core = core};
+
+    if (from_ns >= to_ns) {
+        return ERR_OK;
+    }
+    ask.since_ns = before ? to_ns : from_ns;
+    ask.until_ns = to_ns;
+    ask.before_ns = before ? clk_sub(to_ns, from_ns) : 0;
+    ask.bases_from = NULL;
+    return plain_scan(&part, NULL);
+}
+
+/* [from, to), of which the core, when it lies there, was summed up. */
+static enum err region_read(const struct stretches *x, const struct ch_view_sums *sums,
+                            const struct core *core, const int64_t span_ns[2], bool before)
+{
+    bool inside = core->begin_ns >= span_ns[0] && core->end_ns <= span_ns[1];
+    enum err e;
+
+    if (!inside) {
+        return part_scan(x, core, span_ns[0], span_ns[1], before);
+    }
+    e = part_scan(x, core, span_ns[0], core->begin_ns, before);
+    e = e ? e : ch_view_sums_give(sums, before, x->each, x->ctx);
+    return e ? e : part_scan(x, core, core->end_ns, span_ns[1], before);
+}
+
+/* All that is asked for, of which the server sums up most: the window's core, or that of what lies
+ * before a short one. *done: false: it cannot, nothing was given. */
+static enum err summed_scan(const struct stretches *x, bool *done)
+{
+    const struct store_cells *ask = x->ask;
+    int64_t lo_ns = clk_sub(ask->since_ns, ask->before_ns);
+    const int64_t inside_ns[] = {ask->since_ns, ask->until_ns}, before_ns[] = {lo_ns, inside_ns[0]};
+    struct core core = {.from_ns = clk_sub(lo_ns, CELL_NS), .to_ns = ask->until_ns};
+    struct ch_view_sums sums = {.v = x->v, .host = x->host, .ask = ask};
+    enum err e;
+
+    *done = false;
+    if (!ask->totals || ask->step_ns || ask->has_pid ||
+        (!ch_view_page_core(x->v, x->host, inside_ns[0], inside_ns[1], CELL_NS, &core.begin_ns,
+                            &core.end_ns) &&
+         !ch_view_page_core(x->v, x->host, before_ns[0], before_ns[1], CELL_NS, &core.begin_ns,
+                            &core.end_ns))) {
+        return ERR_OK;
+    }
+    sums.begin_ns = core.begin_ns;
+    sums.end_ns = core.end_ns;
+    e = ch_view_sums_find(&sums);
+    *done = !e && sums.found;
+    if (*done) {
+        e = ask->bases_from ? ERR_OK : region_read(x, &sums, &core, before_ns, true);
+        e = e ? e : region_read(x, &sums, &core, inside_ns, false);
+        e = e || !ask->bases_from ? e : region_read(x, &sums, &core, before_ns, true);
+    }
+    ch_view_sums_fini(&sums);
+    return e;
+}
+
+/* A stretch of a window that has tiers, too. */
+static enum err cells_or_sums(const struct stretches *x, struct far_cells *s)
+{
+    struct stretches part = *x;
+    bool done = false;
+    enum err e = ERR_OK;
+
+    part.ask = s->ask;
+    if (!s->ask->before_ns) {
+        e = summed_scan(&part, &done);
+    }
+    s->found = s->found || done;
+    return e || done ? e : plain_scan(s, NULL);
+}
+
 /* A stretch of one form. What is older than cells are kept is read from the next tier, when there
  * are none. */
 static enum err stretch_read(const struct stretches *x, const struct store_cells *part,
@@ -494,10 +642,11 @@ static enum err stretch_read(const struct stretches *x, const struct store_cells
                           .each = x->each,
                           .ctx = x->ctx,
                           .lo_ns = clk_sub(part->since_ns, part->before_ns),
+                          .inside_only = part->since_ns < part->until_ns,
                           .hours = &x->hours};
     bool old =
         x->v->conf.tiers_age_ns && part->since_ns < clk_sub(os_utc_ns(), x->v->conf.tiers_age_ns);
-    enum err e = form == CELLS ? plain_scan(&s, NULL) : tier_scan(&s, form);
+    enum err e = form == CELLS ? cells_or_sums(x, &s) : tier_scan(&s, form);
 
     while (!e && old && !s.found && ++form < FORMS) {
         e = tier_scan(&s, form);
@@ -556,18 +705,12 @@ static enum err stretches_read(const struct stretches *x)
     return e;
 }
 
-static enum err tiers_scan(struct stretches *x, struct store_ticks *ticks)
+static enum err tiers_scan(struct stretches *x)
 {
     enum err e = x->ask->bases_from ? ERR_OK : bases_read(x);
 
     e = e ? e : stretches_read(x);
-    e = e || !x->ask->bases_from ? e : bases_read(x);
-    if (ticks && (!e || e == ERR_END)) {
-        enum err f = ch_view_fold_ticks(x->v, x->host, x->ask, ticks);
-
-        e = f ? f : e;
-    }
-    return e;
+    return e || !x->ask->bases_from ? e : bases_read(x);
 }
 
 /* Whether it is worth asking for tiers. */
@@ -580,6 +723,15 @@ static bool may_have_tiers(const struct ch_view *v, const struct store_cells *as
             (age_ns && ask->since_ns < clk_sub(os_utc_ns(), age_ns)));
 }
 
+/* Whether it is long enough that the time it covers is worth statements of its own. */
+static bool is_long(const struct ch_view *v, size_t host, const struct store_cells *ask)
+{
+    int64_t begin_ns, end_ns;
+
+    return ask->since_ns < ask->until_ns &&
+           ch_view_page_core(v, host, ask->since_ns, ask->until_ns, CELL_NS, &begin_ns, &end_ns);
+}
+
 static enum err cells_scan(struct stretches *x, struct store_ticks *ticks)
 {
     struct far_cells plain = {.v = x->v,
@@ -588,15 +740,24 @@ static enum err cells_scan(struct stretches *x, struct store_ticks *ticks)
                               .each = x->each,
                               .ctx = x->ctx,
                               .lo_ns = clk_sub(x->ask->since_ns, x->ask->before_ns)};
+    bool done = false;
     enum err e = ERR_OK;
 
-    if (!may_have_tiers(x->v, x->ask)) {
-        return plain_scan(&plain, ticks);
+    if (may_have_tiers(x->v, x->ask)) {
+        e = ch_view_fold_hours(x->v, x->host, x->ask->since_ns, x->ask->until_ns, x->ask->deadline,
+                               &x->hours);
     }
-    e = ch_view_fold_hours(x->v, x->host, x->ask->since_ns, x->ask->until_ns, x->ask->deadline,
-                           &x->hours);
-    if (!e) {
-        e = x->hours.n ? tiers_scan(x, ticks) : plain_scan(&plain, ticks);
+    if (!e && !x->hours.n) {
+        e = summed_scan(x, &done);
+    }
+    if (!e && !done) {
+        done = x->hours.n || is_long(x->v, x->host, x->ask);
+        e = done ? tiers_scan(x) : plain_scan(&plain, ticks);
+    }
+    if (ticks && done && (!e || e == ERR_END)) {
+        enum err f = ch_view_fold_ticks(x->v, x->host, x->ask, ticks);
+
+        e = f ? f : e;
     }
     ch_view_fold_fini(&x->hours);
     return e;
@@ -656,20 +817,17 @@ static void gone_find(const struct ch_view_batches *list, const size_t *order, c
 static enum err celled_ask(struct ch_view *v, size_t host, int64_t since_ns, int64_t until_ns,
                            struct sampled *s)
 {
-    struct buf reply;
-    enum err e;
+    char from[CH_VIEW_FROM];
+    const struct ch_view_get get = {
+        .select = "stream, seq",
+        .from = ch_view_ask_from_of(from, v, CH_BATCH, CH_VIEW_STORED " AND cells > 0"),
+        .order = "",
+        .columns = SAMPLED_COLUMNS,
+        .n_bounds = 2,
+        .bounds = {{"t1", true, since_ns, 0}, {"t0", false, until_ns, 0}},
+        .loose = true};
 
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
-    buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq");
-    ch_view_ask_from(v, CH_BATCH, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, host);
-    buf_printf(&v->sql, " AND kind = %d AND cells > 0", CH_STORED);
-    ch_view_ask_when(v, "t1", ">=", since_ns);
-    ch_view_ask_when(v, "t0", "<", until_ns);
-    e = ch_view_ask_rows(v, &reply, SAMPLED_COLUMNS, NULL, sampled_take, s);
-    buf_fini(&reply);
-    return e;
+    return ch_view_page_get(v, host, &get, sampled_take, s);
 }
 
 enum err ch_view_cells_gone(const struct store_view *view, size_t host, int64_t since_ns,

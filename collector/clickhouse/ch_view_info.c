@@ -1,14 +1,17 @@
 /* What is known of instances: a host's rows of `process`, joined as the head of the local store
  * joins what batches say (head_info.h). They are read at once when the first is asked for: those
  * that may have lived in the view's range. */
+#include <stdio.h>
 #include <string.h>
 
 #include "collector/clickhouse/ch_view_ask.h"
+#include "collector/clickhouse/ch_view_page.h"
 #include "collector/store/memtable/head_info.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
 #define INSTANCES_MAX (1u << 20) /* of a host */
+#define FROM_MAX      ((size_t)4 << 10)
 #define INFOS_MAX     ((uint64_t)256 << 20)
 
 struct ch_view_old {
@@ -64,47 +67,51 @@ static enum err info_take(void *ctx, const struct ch_in *in, size_t i)
 }
 
 /* Without those that are known to have ended before the range, whichever of their rows says so. */
-static void rows_ask(struct ch_view *v, size_t host)
+static void rows_from(const struct ch_view *v, struct buf *from)
 {
-    buf_put_str(ch_view_ask_begin(v), "SELECT boot, pid, start, ");
-    ch_view_ask_ns(v, "seen");
-    buf_put_str(&v->sql, ", have, origin, cpu_origin, parent_pid, parent_start, sequence, "
-                         "session_id, exit_code, ");
-    ch_view_ask_ns(v, "create_ts");
-    buf_put_str(&v->sql, ", ");
-    ch_view_ask_ns(v, "exit_ts");
-    buf_put_str(&v->sql, ", name, image, command_line, user");
-    ch_view_ask_from(v, CH_PROCESS, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, host);
+    const char *name = ch_schema_table(CH_PROCESS);
+    struct buf *b = from;
+
+    buf_printf(b, " FROM `%s`.`%s` WHERE @", v->conf.database, name);
     if (v->since_ns > 0) {
-        buf_put_str(&v->sql, " AND (boot, pid, start) NOT IN (SELECT boot, pid, start");
-        ch_view_ask_from(v, CH_PROCESS, false);
-        buf_put_str(&v->sql, " WHERE");
-        ch_view_ask_host(v, host);
-        ch_view_ask_when(v, "exit_ts", ">", 0);
-        ch_view_ask_when(v, "exit_ts", "<", v->since_ns);
-        buf_put_str(&v->sql, ")");
+        buf_printf(b,
+                   " AND (host_id, boot, pid, start) NOT IN (SELECT host_id, boot, pid, start FROM "
+                   "`%s`.`%s` WHERE @ AND exit_ts > ",
+                   v->conf.database, name);
+        ch_schema_time(b, v->conf.dialect, 0);
+        buf_put_str(b, " AND exit_ts < ");
+        ch_schema_time(b, v->conf.dialect, v->since_ns);
+        buf_put_str(b, ")");
     }
-    buf_put_str(&v->sql, " ORDER BY seen, boot, pid, start, have");
 }
 
-/* Errors: those of ch_view_ask_rows */
+/* Errors: those of ch_view_page_get */
 static enum err known_read(struct ch_view *v, size_t host, struct head_infos_snap **out)
 {
+    char select[512], seen[64], create[64], ended[64];
+    struct ch_view_get get = {.select = select,
+                              .order = "seen, boot, pid, start, have",
+                              .columns = INFO_COLUMNS,
+                              .deadline = v->conf.deadline};
     struct head_infos *t;
-    struct buf reply;
+    struct buf from;
     enum err e = head_infos_create(&t, INSTANCES_MAX);
 
     if (e) {
         return e;
     }
     head_infos_limit(t, INFOS_MAX);
-    buf_init(&reply, CH_VIEW_REPLY_MAX);
-    rows_ask(v, host);
-    e = ch_view_ask_rows(v, &reply, INFO_COLUMNS, NULL, info_take, t);
+    buf_init(&from, FROM_MAX);
+    rows_from(v, &from);
+    (void)snprintf(select, sizeof select,
+                   "boot, pid, start, %s, have, origin, cpu_origin, parent_pid, parent_start, "
+                   "sequence, session_id, exit_code, %s, %s, name, image, command_line, user",
+                   ch_view_ask_ns_of(seen, v, "seen"), ch_view_ask_ns_of(create, v, "create_ts"),
+                   ch_view_ask_ns_of(ended, v, "exit_ts"));
+    get.from = buf_cstr(&from);
+    e = from.bad ? from.bad : ch_view_page_get(v, host, &get, info_take, t);
     e = e ? e : head_infos_snapshot(t, out);
-    buf_fini(&reply);
+    buf_fini(&from);
     head_infos_destroy(t);
     return e;
 }

@@ -4,10 +4,12 @@
  * statement for the rests, one for the samples. Samples come in the order of batch, process and
  * stamp; a stamp is looked up among the batch's ticks, and neighbouring ticks with the same columns
  * are a run, as the agent made it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collector/clickhouse/ch_view_ask.h"
+#include "collector/clickhouse/ch_view_page.h"
 #include "collector/store/batch_time.h"
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
@@ -16,7 +18,10 @@
 #include "common/base/vec.h"
 #include "common/os/deadline.h"
 
-#define SLICE       256u /* batches read at once, at first */
+#define SELECT_MAX  ((size_t)16 << 10)
+#define AROUND_NS   (10 * CLK_S) /* of other hosts the batches lie a little elsewhere */
+#define RESTS_NS    (60 * CLK_S) /* and may be some more; rests are small */
+#define SLICE       256u         /* batches read at once, at first */
 #define SAMPLES_MAX (8u << 20)
 #define BATCH_BYTES ((size_t)256 << 20) /* rows of one batch */
 
@@ -78,7 +83,6 @@ struct slice {
     const struct ch_view_want *want;
     const size_t *order;
     size_t n;
-    struct buf reply;
     size_t n_metrics;
     uint8_t metrics[METRIC_COLS]; /* of the columns asked for */
     size_t n_samples, cap_samples, cap_values;
@@ -96,7 +100,6 @@ static void slice_fini(struct slice *s)
         b->rest = NULL;
         b->wanted = b->whole = false;
     }
-    buf_fini(&s->reply);
     mem_free(s->samples);
     mem_free(s->values);
     arena_fini(&s->memory);
@@ -139,17 +142,19 @@ static enum err rest_take(void *ctx, const struct ch_in *in, size_t i)
 static enum err rests_read(struct slice *s)
 {
     struct ch_view *v = s->v;
+    char from[CH_VIEW_FROM];
+    struct ch_view_get get = {.select = "stream, seq, rest",
+                              .from = ch_view_ask_from_of(from, v, CH_BATCH, CH_VIEW_STORED),
+                              .order = "stream, seq",
+                              .columns = REST_COLUMNS,
+                              .n_bounds = 2,
+                              .deadline = s->want->deadline};
     int64_t first_ns, last_ns;
 
     slice_span(s, &first_ns, &last_ns);
-    buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq, rest");
-    ch_view_ask_from(v, CH_BATCH, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, s->want->host);
-    buf_printf(&v->sql, " AND kind = %d", CH_STORED);
-    ch_view_ask_when(v, "t0", ">=", first_ns);
-    ch_view_ask_when(v, "t1", "<=", last_ns);
-    return ch_view_ask_rows(v, &s->reply, REST_COLUMNS, s->want->deadline, rest_take, s);
+    get.bounds[0] = (struct ch_view_bound){"t0", true, first_ns, RESTS_NS};
+    get.bounds[1] = (struct ch_view_bound){"t1", false, clk_add(last_ns, 1), RESTS_NS};
+    return ch_view_page_get(v, s->want->host, &get, rest_take, s);
 }
 
 enum {
@@ -211,32 +216,37 @@ static enum err samples_read(struct slice *s)
 {
     const struct ch_column *columns;
     struct ch_view *v = s->v;
+    char from[CH_VIEW_FROM], pid[32] = "", ts[64];
+    struct ch_view_get get = {
+        .order = "stream, seq, pid, start, ts", .n_bounds = 2, .deadline = s->want->deadline};
     int64_t first_ns, last_ns;
+    struct buf select;
+    enum err e;
 
     (void)ch_schema_columns(CH_SAMPLE, &columns);
     slice_span(s, &first_ns, &last_ns);
-    buf_put_str(ch_view_ask_begin(v), "SELECT stream, seq, pid, start, ");
-    ch_view_ask_ns(v, "ts");
-    buf_put_str(&v->sql, ", flags, mask, mask_high");
+    buf_init(&select, SELECT_MAX);
+    buf_printf(&select, "stream, seq, pid, start, %s, flags, mask, mask_high",
+               ch_view_ask_ns_of(ts, v, "ts"));
     for (struct metric_mask_walk w = metric_mask_walk(s->want->rows); metric_mask_walk_next(&w);) {
         size_t at = ch_schema_metric(CH_SAMPLE, w.id);
 
         if (at) {
             s->metrics[s->n_metrics++] = (uint8_t)w.id;
-            buf_printf(&v->sql, ", %s", columns[at].name);
+            buf_printf(&select, ", %s", columns[at].name);
         }
     }
-    ch_view_ask_from(v, CH_SAMPLE, false);
-    buf_put_str(&v->sql, " WHERE");
-    ch_view_ask_host(v, s->want->host);
-    ch_view_ask_when(v, "ts", ">=", first_ns);
-    ch_view_ask_when(v, "ts", "<=", last_ns);
     if (s->want->has_pid) {
-        buf_printf(&v->sql, " AND pid = %u", (unsigned)s->want->pid);
+        (void)snprintf(pid, sizeof pid, " AND pid = %u", (unsigned)s->want->pid);
     }
-    buf_put_str(&v->sql, " ORDER BY stream, seq, pid, start, ts");
-    return ch_view_ask_rows(v, &s->reply, SAMPLE_VALUES + s->n_metrics, s->want->deadline,
-                            sample_take, s);
+    get.select = buf_cstr(&select);
+    get.columns = SAMPLE_VALUES + s->n_metrics;
+    get.from = ch_view_ask_from_of(from, v, CH_SAMPLE, pid);
+    get.bounds[0] = (struct ch_view_bound){"ts", true, first_ns, AROUND_NS};
+    get.bounds[1] = (struct ch_view_bound){"ts", false, clk_add(last_ns, 1), AROUND_NS};
+    e = select.bad ? select.bad : ch_view_page_get(v, s->want->host, &get, sample_take, s);
+    buf_fini(&select);
+    return e;
 }
 
 /* -- a batch with its rows -- */
@@ -315,9 +325,7 @@ static enum err columns_make(struct slice *s, const struct ch_view_batch *b, str
     return ERR_OK;
 }
 
-static enum err batch_give(struct slice *s, struct ch_view_batch *b,
-                           enum err (*each)(void *ctx, struct ch_view_batch *b,
-                                            const struct batch *batch),
+static enum err batch_give(struct slice *s, struct ch_view_batch *b, ch_view_rest_each each,
                            void *ctx)
 {
     struct batch whole;
@@ -350,9 +358,7 @@ static enum err slice_read(struct slice *s)
 }
 
 enum err ch_view_rest_read(struct ch_view *v, struct ch_view_batches *list, const size_t *order,
-                           size_t n, const struct ch_view_want *want,
-                           enum err (*each)(void *ctx, struct ch_view_batch *b,
-                                            const struct batch *batch),
+                           size_t n, const struct ch_view_want *want, ch_view_rest_each each,
                            void *ctx)
 {
     size_t at = 0, piece = SLICE;
@@ -366,7 +372,6 @@ enum err ch_view_rest_read(struct ch_view *v, struct ch_view_batches *list, cons
                           .order = order + at,
                           .n = n - at < piece ? n - at : piece};
 
-        buf_init(&s.reply, CH_VIEW_REPLY_MAX);
         arena_init(&s.memory, BATCH_BYTES);
         e = slice_read(&s);
         given = !e;
@@ -478,15 +483,19 @@ enum err ch_view_rest_blocks(const struct store_view *v, size_t host,
     return blocks_read(ch_view_ask_of(v), host, range, false, each, ctx);
 }
 
-/* Each batch as a block: the sums of windows are the local store's alone. */
 enum err ch_view_rest_accounts(const struct store_view *v, size_t host,
                                const struct store_range *range,
                                enum err (*each_account)(void *ctx, const struct loss_sum *a),
                                enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
     struct store_range rests = *range;
+    struct blocks x = {&rests, each, ctx};
+    bool told;
+    enum err e;
 
-    (void)each_account;
     rests.metrics = 0;
-    return blocks_read(ch_view_ask_of(v), host, &rests, true, each, ctx);
+    e = ch_view_told_scan(ch_view_ask_of(v), host, &rests, each_account, ctx, block_give, &x,
+                          &told);
+    return told ? note_hole(range, e)
+                : blocks_read(ch_view_ask_of(v), host, &rests, true, each, ctx);
 }

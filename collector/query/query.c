@@ -249,6 +249,19 @@ void query_known(const struct query *q)
     }
 }
 
+/* Without memory it is asked host by host. */
+void query_expect(const struct query *q, const size_t *spans, size_t n)
+{
+    struct store_expected *list = n > 1 ? arena_array(&q->out->memory, n, sizeof *list) : NULL;
+
+    for (size_t i = 0; list && i < n; i++) {
+        const struct query_span *s = &q->spans[spans ? spans[i] : i];
+
+        list[i] = (struct store_expected){s->host, s->since_ns, s->until_ns};
+    }
+    store_expect(q->env->view, list, list ? n : 0);
+}
+
 struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h)
 {
     struct query_host_state state = {0};
@@ -382,6 +395,7 @@ static enum err spans_make(struct query *q)
         }
     }
     query_known(q);
+    query_expect(q, NULL, q->n_spans);
     return family_find(q);
 }
 

@@ -112,6 +112,8 @@ NODISCARD enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8
 
 /* Has what is known of the dead looked for where the spans are; again when they have changed. */
 void query_known(const struct query *q);
+/* store_expect of these spans, by number; NULL: of the first n. */
+void query_expect(const struct query *q, const size_t *spans, size_t n);
 
 /* Adds the span's host, with this detail or "", to a remark. */
 PRINTF_LIKE(4, 5)

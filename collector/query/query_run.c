@@ -37,6 +37,7 @@ static enum err cover_rest(struct query *q)
         q->out->data.coverage = told;
         e = told ? ERR_OK : ERR_FULL;
     }
+    query_expect(q, NULL, q->n_spans); /* the question may have looked at fewer */
     for (size_t i = 0; !e && i < q->n_spans; i++) {
         if (q->covers[i].done) {
             continue;

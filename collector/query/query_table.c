@@ -592,6 +592,9 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
                               .folded = reach->folded,
                               .hours = reach->hours,
                               .names = t->infos,
+                              .totals =
+                                  (t->q->kind == QUERY_TOP || t->q->kind == QUERY_PROCESSES) &&
+                                  t->q->ask->by != WIRE_BY_MAX,
                               .has_pid = t->q->ask->has_pid && !t->all,
                               .pid = t->q->ask->pid,
                               .bases_from = reach->range_only ? table_bases_from : NULL,

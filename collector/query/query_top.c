@@ -372,10 +372,7 @@ static enum err winners_fill_host(struct top *t, struct winner *w, size_t n)
         return winners_fill_tree_host(t, w, n);
     }
     e = top_host_read(t, w->span);
-    if (!e) {
-        e = winners_fill_table(t, w, n);
-    }
-    return e;
+    return e ? e : winners_fill_table(t, w, n);
 }
 
 /* What the store knows of the winners of one host, command lines too; what a tier told of others
@@ -421,21 +418,24 @@ static enum err winners_fill(struct top *t)
 {
     uint8_t n_metrics = t->q->out->data.n_metrics;
     const struct store_used used = t->q->used; /* the same windows again: told once */
-    enum err e = ERR_OK;
+    size_t *spans = arena_array(&t->q->out->memory, t->n, sizeof *spans);
+    enum err e = spans ? ERR_OK : ERR_FULL;
 
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n && !e; i++) {
         struct winner *w = &t->heap[i];
 
+        spans[i] = w->span;
         w->values = arena_array(&t->q->out->memory, n_metrics, sizeof *w->values);
-        if (!w->values) {
-            return ERR_FULL;
+        e = w->values ? ERR_OK : ERR_FULL;
+        if (!e) {
+            w->values[0] = w->key;
+            w->have = 1;
         }
-        w->values[0] = w->key;
-        w->have = 1;
     }
-    if (t->n == 0) {
-        return ERR_OK;
+    if (t->n == 0 || e) {
+        return e;
     }
+    query_expect(t->q, spans, t->n);
     t->table.n_metrics = n_metrics;
     t->table.infos = true;
     t->table.brief = false;

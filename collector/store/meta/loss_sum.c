@@ -18,6 +18,7 @@
 #define COUNT_BYTES  5u /* the least of one */
 #define STREAM_BYTES 12u
 #define PLAIN_AT     1u /* its place */
+#define PLAIN_MOST   (UINT64_C(1) << 40)
 
 struct sums {
     struct loss_sum a;
@@ -140,6 +141,18 @@ static void add_batch(struct sums *s, const struct batch *b)
     s->a.ticks += b->n_ticks;
     add_number(s, &b->head, span_ns);
     add_rows(s, b, span_ns);
+}
+
+bool loss_sum_plain(const struct batch *b)
+{
+    const struct ledger_kind *before = NULL;
+    bool plain = (b->n_ticks || b->n_events) && b->n_ledger <= LOSS_SUM_COUNTS_MAX;
+
+    for (size_t i = 0; i < b->n_ledger && plain; i++) {
+        before = ledger_kind_after(before, &b->ledger[i]);
+        plain = !is_special(&b->ledger[i], before) && b->ledger[i].count < PLAIN_MOST;
+    }
+    return plain;
 }
 
 /* -- bytes -- */

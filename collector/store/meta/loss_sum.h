@@ -36,6 +36,9 @@ NODISCARD enum err loss_sum_encode(struct buf *out, const struct host_window *hw
 NODISCARD enum err loss_sum_decode(struct loss_sum *out, struct arena *memory, const uint8_t *raw,
                                    size_t raw_n);
 
+/* Whether sums say all that the batch tells, and nothing they add up to wraps. */
+bool loss_sum_plain(const struct batch *b);
+
 /* The account of one batch, for who keeps it in memory: its bytes (mem_free), or NULL when it would
  * not be plain or is larger than LOSS_SUM_TOLD_MAX. Errors: ERR_NOMEM. And back. */
 NODISCARD enum err loss_sum_told_make(void **told, size_t *n, const struct batch *b);

@@ -177,6 +177,16 @@ static inline void store_info_want(const struct store_view *v, size_t host,
     store_view_ops(v)->info_want(v, host, keys, n);
 }
 
+/* A hint: these hosts will be asked the same, one after the other, so that what is far can be asked
+ * of many at once. The list is copied, and takes the place of the one before. */
+static inline void store_expect(const struct store_view *v, const struct store_expected *list,
+                                size_t n)
+{
+    if (store_view_ops(v)->expect) {
+        store_view_ops(v)->expect(v, list, n);
+    }
+}
+
 /* How often names and lives may be missing: the catalogue was unreadable, gone or had too much. */
 static inline uint32_t store_info_unlisted(const struct store_view *v)
 {

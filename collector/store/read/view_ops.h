@@ -65,6 +65,8 @@ struct store_cells {
     bool folded;         /* folded rows too, where nothing finer is left */
     bool hours;          /* with folded: whole hours inside may be sums, though rows are there */
     bool names;          /* name and user in rows of tiers and summaries; costs */
+    bool totals;         /* of counters nobody looks at min and max, nor at more than the last of
+                            what lies before `since` */
     bool has_pid;        /* only this pid */
     uint32_t pid;
     /* NULL: processes with samples before `since` only are told of too. Else only bases matter
@@ -116,6 +118,12 @@ struct store_instances {
     uint64_t start; /* with pid; 0 = any */
 };
 
+/* What a question will ask of a host, about. */
+struct store_expected {
+    size_t host;
+    int64_t since_ns, until_ns;
+};
+
 /* Every view begins with a pointer to its table, which has all of these; each is the function of
  * store_read.h whose name it ends. What follows in a view its maker alone knows. */
 struct view_ops {
@@ -150,6 +158,8 @@ struct view_ops {
     void (*info_want)(const struct store_view *v, size_t host, const struct proc_key *keys,
                       size_t n);
     uint32_t (*info_unlisted)(const struct store_view *v);
+    /* may be NULL: one host after the other costs as much */
+    void (*expect)(const struct store_view *v, const struct store_expected *list, size_t n);
 };
 
 #endif
