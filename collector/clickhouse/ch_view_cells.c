@@ -230,35 +230,6 @@ enum {
     CELL_VALUES
 };
 
-static bool is_counter(unsigned id)
-{
-    return metric_by_id((uint8_t)id)->kind == METRIC_COUNTER;
-}
-
-size_t ch_view_cells_parts(unsigned id)
-{
-    return is_counter(id) ? 3 : 4;
-}
-
-struct cell ch_view_cells_cell(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
-                               int64_t ts_ns, int64_t last_ts_ns)
-{
-    uint64_t last = ch_native_get(&c[CH_LAST], i);
-    struct cell cell = {
-        .count = n, .first_ns = ts_ns, .last_ns = last_ts_ns, .last = (int64_t)last};
-
-    if (is_counter(id)) {
-        cell.first = (int64_t)(last - ch_native_get(&c[CH_GREW], i));
-        cell.max = (int64_t)ch_native_get(&c[CH_MOST], i);
-        cell.min = n == 2 ? cell.max : 0; /* not kept: no question asks for it */
-    } else {
-        cell.max = (int64_t)(last + ch_native_get(&c[CH_UP], i));
-        cell.min = (int64_t)(last - ch_native_get(&c[CH_DOWN], i));
-        cell.sum = (int64_t)(ch_native_get(&c[CH_DEV], i) + n * last);
-    }
-    return cell;
-}
-
 /* Whether the row stands for something: its batch is in the ledger and was not read whole, and it
  * was not given before. */
 static bool row_counts(struct far_cells *s, const struct ch_in_column *c, size_t i, int64_t ts_ns)
@@ -325,10 +296,10 @@ static enum err cell_take(void *ctx, const struct ch_in *in, size_t i)
     s->found = true;
     for (size_t k = 0; k < s->n_metrics; k++) {
         if (mask & METRIC_BIT(s->metrics[k])) {
-            s->cells[n++] = ch_view_cells_cell(value, i, s->metrics[k], count, ts_ns, last_ns);
+            s->cells[n++] = ch_view_sums_cell(value, i, s->metrics[k], count, ts_ns, last_ns);
             row.mask |= METRIC_BIT(s->metrics[k]);
         }
-        value += ch_view_cells_parts(s->metrics[k]);
+        value += ch_view_sums_parts(s->metrics[k]);
     }
     if (!row.mask) {
         return ERR_OK;
@@ -356,7 +327,7 @@ static size_t columns_put(struct far_cells *s, struct buf *select)
          metric_mask_walk_next(&w);) {
         size_t at = ch_schema_metric(forms[s->form].table, w.id);
 
-        for (size_t k = 0; at && k < ch_view_cells_parts(w.id); k++) {
+        for (size_t k = 0; at && k < ch_view_sums_parts(w.id); k++) {
             buf_printf(select, ", %s", columns[at + k].name);
             n++;
         }

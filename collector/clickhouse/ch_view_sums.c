@@ -26,6 +26,35 @@ enum {
     SUM_VALUES
 };
 
+static bool is_counter(unsigned id)
+{
+    return metric_by_id((uint8_t)id)->kind == METRIC_COUNTER;
+}
+
+size_t ch_view_sums_parts(unsigned id)
+{
+    return is_counter(id) ? 3 : 4;
+}
+
+struct cell ch_view_sums_cell(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
+                              int64_t ts_ns, int64_t last_ts_ns)
+{
+    uint64_t last = ch_native_get(&c[CH_LAST], i);
+    struct cell cell = {
+        .count = n, .first_ns = ts_ns, .last_ns = last_ts_ns, .last = (int64_t)last};
+
+    if (is_counter(id)) {
+        cell.first = (int64_t)(last - ch_native_get(&c[CH_GREW], i));
+        cell.max = (int64_t)ch_native_get(&c[CH_MOST], i);
+        cell.min = n == 2 ? cell.max : 0; /* not kept: no question asks for it */
+    } else {
+        cell.max = (int64_t)(last + ch_native_get(&c[CH_UP], i));
+        cell.min = (int64_t)(last - ch_native_get(&c[CH_DOWN], i));
+        cell.sum = (int64_t)(ch_native_get(&c[CH_DEV], i) + n * last);
+    }
+    return cell;
+}
+
 enum { CLEAN_TWICE, CLEAN_ODD, CLEAN_COLUMNS };
 
 struct clean {
@@ -164,10 +193,9 @@ static enum err summed_take(void *ctx, const struct ch_in *in, size_t i)
     for (size_t k = 0; k < s->n_metrics; k++) {
         if (mask & METRIC_BIT(s->metrics[k])) {
             x->mask |= METRIC_BIT(s->metrics[k]);
-            x->cells[n++] =
-                ch_view_cells_cell(value, i, s->metrics[k], count, x->ts_ns, x->last_ns);
+            x->cells[n++] = ch_view_sums_cell(value, i, s->metrics[k], count, x->ts_ns, x->last_ns);
         }
-        value += ch_view_cells_parts(s->metrics[k]);
+        value += ch_view_sums_parts(s->metrics[k]);
     }
     return ERR_OK;
 }
@@ -197,7 +225,7 @@ static enum err summed_ask(struct ch_view_sums *s, bool twice)
         if (ch_schema_metric(CH_CELL, w.id)) {
             s->metrics[s->n_metrics++] = (uint8_t)w.id;
             ch_fold_metric(&select, metric_by_id((uint8_t)w.id), false);
-            get.columns += ch_view_cells_parts(w.id);
+            get.columns += ch_view_sums_parts(w.id);
         }
     }
     buf_printf(&from, " FROM `%s`.`%s`%s WHERE @ AND ts >= ", database, ch_schema_table(CH_CELL),

@@ -36,11 +36,11 @@ NODISCARD enum err ch_view_sums_give(const struct ch_view_sums *s, bool before,
                                      enum err (*each)(void *ctx, const struct store_cell_row *row),
                                      void *ctx);
 
-/* -- of ch_view_cells.c -- */
+/* -- columns of a metric, in any table of cells -- */
 
-size_t ch_view_cells_parts(unsigned id); /* columns of the metric */
+size_t ch_view_sums_parts(unsigned id); /* how many */
 /* The parts of the metric whose first column is *c, of the i-th row. */
-struct cell ch_view_cells_cell(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
-                               int64_t ts_ns, int64_t last_ts_ns);
+struct cell ch_view_sums_cell(const struct ch_in_column *c, size_t i, unsigned id, uint64_t n,
+                              int64_t ts_ns, int64_t last_ts_ns);
 
 #endif
