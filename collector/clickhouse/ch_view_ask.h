@@ -94,14 +94,14 @@ struct ch_view_batches {
     struct ch_view_batch *at; /* by stream and seq, each once */
 };
 
-/* Those whose span meets [since, until). ch_view_ask_batches_fini also after an error. */
-NODISCARD enum err ch_view_ask_batches(struct ch_view *v, size_t host, int64_t since_ns,
+/* Those whose span meets [since, until). ch_view_batches_fini also after an error. */
+NODISCARD enum err ch_view_batches_ask(struct ch_view *v, size_t host, int64_t since_ns,
                                        int64_t until_ns, const struct deadline *deadline,
                                        struct ch_view_batches *out);
-void ch_view_ask_batches_fini(struct ch_view_batches *b);
+void ch_view_batches_fini(struct ch_view_batches *b);
 /* NULL: the ledger does not have it. */
-struct ch_view_batch *ch_view_ask_batch(const struct ch_view_batches *b, uint64_t stream,
-                                        uint64_t seq);
+struct ch_view_batch *ch_view_batches_find(const struct ch_view_batches *b, uint64_t stream,
+                                           uint64_t seq);
 
 /* -- ch_view_fold.c: hours of a host in the tiers, and its ticks -- */
 

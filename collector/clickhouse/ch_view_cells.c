@@ -104,8 +104,8 @@ static enum err sampled_take(void *ctx, const struct ch_in *in, size_t i)
 {
     struct sampled *s = ctx;
     const struct ch_view_batch *b =
-        ch_view_ask_batch(s->list, ch_native_get(&in->columns[SAMPLED_STREAM], i),
-                          ch_native_get(&in->columns[SAMPLED_SEQ], i));
+        ch_view_batches_find(s->list, ch_native_get(&in->columns[SAMPLED_STREAM], i),
+                             ch_native_get(&in->columns[SAMPLED_SEQ], i));
 
     if (b) {
         s->whole[b - s->list->at] = true;
@@ -250,7 +250,7 @@ static bool row_counts(struct far_cells *s, const struct ch_in_column *c, size_t
         h = ch_view_fold_hour(s->hours, ts_ns);
         return h && !again && h->tier[s->form - MINUTES].made == stream;
     }
-    b = ch_view_ask_batch(&s->list, stream, seq);
+    b = ch_view_batches_find(&s->list, stream, seq);
     return b && !again && !s->whole[b - s->list.at];
 }
 
@@ -479,7 +479,7 @@ static enum err rows_read(struct far_cells *s)
 static enum err plain_scan(struct far_cells *s, struct store_ticks *ticks)
 {
     enum err e =
-        ch_view_ask_batches(s->v, s->host, s->lo_ns, s->ask->until_ns, s->ask->deadline, &s->list);
+        ch_view_batches_ask(s->v, s->host, s->lo_ns, s->ask->until_ns, s->ask->deadline, &s->list);
 
     assert(!s->sum);
     e = e ? e : batches_choose(s, ticks != NULL);
@@ -489,7 +489,7 @@ static enum err plain_scan(struct far_cells *s, struct store_ticks *ticks)
         store_cells_sum_ticks(s->sum, ticks);
     }
     store_cells_sum_destroy(s->sum);
-    ch_view_ask_batches_fini(&s->list);
+    ch_view_batches_fini(&s->list);
     return e;
 }
 
@@ -809,7 +809,7 @@ enum err ch_view_cells_gone(const struct store_view *view, size_t host, int64_t 
     struct ch_view_batches list;
     struct sampled samples = {&list, NULL}, cells = {&list, NULL};
     size_t *order;
-    enum err e = ch_view_ask_batches(v, host, since_ns, until_ns, NULL, &list);
+    enum err e = ch_view_batches_ask(v, host, since_ns, until_ns, NULL, &list);
 
     e = e ? e : ch_view_rest_order(&list, &order);
     samples.whole = arena_array(&list.memory, list.n + 1, sizeof *samples.whole);
@@ -823,7 +823,7 @@ enum err ch_view_cells_gone(const struct store_view *view, size_t host, int64_t 
         gone_find(&list, order, samples.whole, cells.whole, &gone);
         *out = gone;
     }
-    ch_view_ask_batches_fini(&list);
+    ch_view_batches_fini(&list);
     if (ch_view_ask_is_hole(e)) { /* what reads the rows tells */
         *out = (struct store_gone){until_ns, until_ns};
         return ERR_OK;

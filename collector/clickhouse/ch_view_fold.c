@@ -275,7 +275,7 @@ static enum err rests_add(struct ch_view *v, size_t host, const struct store_cel
     const struct ch_view_want want = {.host = host, .deadline = ask->deadline};
     struct ch_view_batches list;
     size_t *order, n = 0;
-    enum err e = ch_view_ask_batches(v, host, from_ns, to_ns, ask->deadline, &list);
+    enum err e = ch_view_batches_ask(v, host, from_ns, to_ns, ask->deadline, &list);
 
     e = e ? e : ch_view_rest_order(&list, &order);
     for (size_t k = 0; !e && k < list.n; k++) {
@@ -284,7 +284,7 @@ static enum err rests_add(struct ch_view *v, size_t host, const struct store_cel
         }
     }
     e = e ? e : ch_view_rest_read(v, &list, order, n, &want, rest_take, t);
-    ch_view_ask_batches_fini(&list);
+    ch_view_batches_fini(&list);
     return e;
 }
 

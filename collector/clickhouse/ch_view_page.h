@@ -2,7 +2,7 @@
  * too, so one statement brings the rows of as many of the hosts expected as fit into a reply, and
  * the next hosts find theirs there. What is given is the same either way: rows outside what is
  * asked for are left out, and what a page does not cover is asked anew.
- * Bounds:  CH_VIEW_PAGES, CH_VIEW_PAGES_BYTES; one page is one reply. Threads: those of the view. */
+ * Bounds: CH_VIEW_PAGES, CH_VIEW_PAGES_BYTES; one page is one reply. Threads: those of the view. */
 #ifndef PROCFLEET_COLLECTOR_CLICKHOUSE_CH_VIEW_PAGE_H
 #define PROCFLEET_COLLECTOR_CLICKHOUSE_CH_VIEW_PAGE_H
 

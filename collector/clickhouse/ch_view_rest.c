@@ -124,8 +124,8 @@ static enum err rest_take(void *ctx, const struct ch_in *in, size_t i)
 {
     struct slice *s = ctx;
     struct ch_view_batch *b =
-        ch_view_ask_batch(s->list, ch_native_get(&in->columns[REST_STREAM], i),
-                          ch_native_get(&in->columns[REST_SEQ], i));
+        ch_view_batches_find(s->list, ch_native_get(&in->columns[REST_STREAM], i),
+                             ch_native_get(&in->columns[REST_SEQ], i));
     struct str bytes = ch_native_get_str(&in->columns[REST_BYTES], i);
     enum err e;
 
@@ -173,8 +173,8 @@ static enum err sample_take(void *ctx, const struct ch_in *in, size_t i)
 {
     struct slice *s = ctx;
     const struct ch_in_column *c = in->columns;
-    struct ch_view_batch *b = ch_view_ask_batch(s->list, ch_native_get(&c[SAMPLE_STREAM], i),
-                                                ch_native_get(&c[SAMPLE_SEQ], i));
+    struct ch_view_batch *b = ch_view_batches_find(s->list, ch_native_get(&c[SAMPLE_STREAM], i),
+                                                   ch_native_get(&c[SAMPLE_SEQ], i));
     const struct sample *last = s->n_samples ? &s->samples[s->n_samples - 1] : NULL;
     struct sample one = {
         .id = {(uint32_t)ch_native_get(&c[SAMPLE_PID], i), ch_native_get(&c[SAMPLE_START], i)},
@@ -465,14 +465,14 @@ static enum err blocks_read(struct ch_view *v, size_t host, const struct store_r
     struct ch_view_batches list;
     size_t *order;
     enum err e =
-        ch_view_ask_batches(v, host, range->since_ns, range->until_ns, range->deadline, &list);
+        ch_view_batches_ask(v, host, range->since_ns, range->until_ns, range->deadline, &list);
 
     e = e ? e : ch_view_rest_order(&list, &order);
     if (!e) {
         e = ch_view_rest_read(v, &list, order, wanted_keep(&list, order, range, by_made), &want,
                               block_give, &x);
     }
-    ch_view_ask_batches_fini(&list);
+    ch_view_batches_fini(&list);
     return note_hole(range, e);
 }
 

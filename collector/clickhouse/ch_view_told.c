@@ -363,7 +363,7 @@ static enum err whole_give(const struct giving *g, int64_t since_ns, int64_t unt
 {
     struct ch_view_batches list;
     size_t *order, n = 0, at = 0;
-    enum err e = ch_view_ask_batches(g->v, g->host, since_ns, until_ns, g->range->deadline, &list);
+    enum err e = ch_view_batches_ask(g->v, g->host, since_ns, until_ns, g->range->deadline, &list);
 
     e = e ? e : ch_view_rest_order(&list, &order);
     for (size_t i = 0; !e && i < list.n; i++) {
@@ -380,7 +380,7 @@ static enum err whole_give(const struct giving *g, int64_t since_ns, int64_t unt
         }
     }
     e = e ? e : batches_give(g, &list, order, n, &at, NULL);
-    ch_view_ask_batches_fini(&list);
+    ch_view_batches_fini(&list);
     return e;
 }
 
@@ -390,7 +390,7 @@ static enum err edge_give(const struct giving *g, int64_t since_ns, int64_t unti
 {
     struct ch_view_batches list;
     size_t *order, n = 0, at = 0;
-    enum err e = ch_view_ask_batches(g->v, g->host, since_ns, until_ns, g->range->deadline, &list);
+    enum err e = ch_view_batches_ask(g->v, g->host, since_ns, until_ns, g->range->deadline, &list);
 
     e = e ? e : ch_view_rest_order(&list, &order);
     for (size_t i = 0; !e && i < list.n; i++) {
@@ -399,7 +399,7 @@ static enum err edge_give(const struct giving *g, int64_t since_ns, int64_t unti
         }
     }
     e = e ? e : batches_give(g, &list, order, n, &at, NULL);
-    ch_view_ask_batches_fini(&list);
+    ch_view_batches_fini(&list);
     return e;
 }
 
