@@ -121,7 +121,7 @@ def moved(fleet, wine):
     for what, plant, undo in plants:
         plant()
         wine.service("start", expect=None)
-        fleet.wait_for("a start to be refused: " + what, lambda: "last exit code 1" in wine.service("status", expect=1)[0])
+        fleet.wait_for("a start to be refused: " + what, lambda: "last exit code 1" in wine.service("status", expect=None)[0])
         wine.service("uninstall")
         said = wine.service("install", "--config", config, expect=1)[1]
         ensure("so is an installation", what in said, said)
