@@ -606,9 +606,8 @@ static void tell_revoked(void *ctx)
 
 static enum err feed_make(struct collector *c, struct errmsg *why)
 {
-    const struct collector_feed_conf conf = {c->conf, pub_send, pub_listeners, c};
-
-    return collector_store_feed_open(&c->data.feed, &conf, why);
+    return collector_store_feed_open(
+        &c->data.feed, &(struct collector_feed_conf){c->conf, pub_send, pub_listeners, c}, why);
 }
 
 static enum err admin_make(struct collector *c)
@@ -683,6 +682,7 @@ static enum err lab_make(struct collector *c, struct errmsg *why)
         .n_labels = c->conf->n_lab_labels,
         .class_keys = c->conf->lab_class,
         .n_class_keys = c->conf->n_lab_class,
+        .notices = rules_db_run_notices,
         .host_state = tell_host,
         .is_forgotten = tell_forgotten,
         .ctx = c,

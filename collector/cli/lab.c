@@ -17,7 +17,8 @@
 
 static enum err lab_fail(const struct cli *c, int *code, enum err e, const char *what)
 {
-    *code = cli_fail(c, CLI_FAILED, "%s", what[0] ? what : err_text(e));
+    *code =
+        cli_fail(c, e == ERR_USAGE ? CLI_USAGE : CLI_FAILED, "%s", what[0] ? what : err_text(e));
     return e;
 }
 

@@ -499,6 +499,7 @@ static enum err run_file_make(struct lab_keeper *k, struct store_view *view, str
     }
     buf_init(&bytes, RUN_FILE_MAX);
     e = run_silences(f, view);
+    e = e || !k->conf.notices ? e : k->conf.notices(k->conf.db, f);
     e = e ? e : run_file_encode(&bytes, f);
     e = e ? e : file_write(k, &run->id, bytes.p, bytes.n);
     if (!e) {

@@ -30,6 +30,9 @@ struct lab_keeper_conf {
     int64_t wait_ns;        /* for hosts whose data have not passed the end; 0: 3 min */
     int64_t again_ns;       /* a file is made again at most so often; 0: 10 min */
     int64_t poll_ns;        /* how often is looked; 0: 1 s */
+    /* The rules' notices of a run's hosts and time into its file, texts into its memory; or NULL.
+     * Errors: ERR_FULL and others */
+    enum err (*notices)(struct lab_db *db, struct run_file *f);
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;

@@ -780,6 +780,7 @@ enum err lab_service_open(struct lab_service **out, const struct lab_service_con
                                      .wait_ns = conf->wait_ns,
                                      .again_ns = conf->again_ns,
                                      .poll_ns = conf->poll_ns,
+                                     .notices = conf->notices,
                                      .host_state = conf->host_state,
                                      .is_forgotten = conf->is_forgotten,
                                      .ctx = conf->ctx};

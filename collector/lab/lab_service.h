@@ -36,7 +36,8 @@ struct lab_service_conf {
     size_t n_labels;
     const char *const *class_keys; /* lab.class; 0: host_class_default */
     size_t n_class_keys;
-    int64_t wait_ns, again_ns, poll_ns; /* of lab_keeper.h; 0: as there */
+    int64_t wait_ns, again_ns, poll_ns;                         /* of lab_keeper.h; 0: as there */
+    enum err (*notices)(struct lab_db *db, struct run_file *f); /* of lab_keeper.h */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;

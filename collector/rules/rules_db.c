@@ -7,6 +7,7 @@
 #include "common/base/buf.h"
 #include "common/base/glob.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/base/vec.h"
 #include "common/wire/wire_query.h"
 
@@ -320,6 +321,81 @@ enum err rules_db_notices(struct lab_db *l, const struct rules_ask *ask,
         more = !e && found_give(st, each, ctx);
     }
     return lab_db_end(l, e == ERR_END ? ERR_OK : e);
+}
+
+/* -- notices of a run -- */
+
+struct run_notices {
+    struct run_file *f;
+    struct run_notice *list;
+    size_t n;
+    uint64_t left_out;
+    bool full; /* of memory */
+};
+
+static bool run_has(const struct run_file *f, const struct uuid *host)
+{
+    static const struct uuid none;
+
+    for (size_t i = 0; i < f->n_hosts; i++) {
+        if (memcmp(&f->hosts[i].id, host, sizeof *host) == 0) {
+            return true;
+        }
+    }
+    return memcmp(host, &none, sizeof none) == 0;
+}
+
+static struct str run_text(struct run_notices *x, struct str text)
+{
+    size_t n = utf8_cut(text.p, text.n, MODEL_TEXT_MAX);
+    const char *p = arena_dup(&x->f->memory, text.p, n);
+
+    x->full = x->full || !p;
+    return (struct str){p, p ? n : 0};
+}
+
+static bool run_notice_add(void *ctx, const struct rules_found *found)
+{
+    const struct notice *n = found->notice;
+    char subject[MODEL_HOST_NAME_MAX + MODEL_TEXT_MAX + 2];
+    struct run_notices *x = ctx;
+
+    if (n->has_watch || !run_has(x->f, &found->id)) {
+        return true;
+    }
+    if (x->n == RUN_FILE_NOTICES_MAX - 1) {
+        x->left_out++;
+        return true;
+    }
+    (void)snprintf(subject, sizeof subject, "%s%s%.*s", found->host, n->subject.n ? " " : "",
+                   (int)n->subject.n, n->subject.p);
+    x->list[x->n++] =
+        (struct run_notice){.when_ns = n->step_ns,
+                            .rule = run_text(x, n->rule),
+                            .subject = run_text(x, str_make(subject)),
+                            .state = run_text(x, str_make(notice_state_name(n->state))),
+                            .text = run_text(x, n->say)};
+    return !x->full;
+}
+
+enum err rules_db_run_notices(struct lab_db *l, struct run_file *f)
+{
+    struct rules_ask ask = {.since_ns = f->head.begin_ns, .until_ns = clk_add(f->head.end_ns, 1)};
+    struct run_notices x = {f, arena_array(&f->memory, RUN_FILE_NOTICES_MAX, sizeof *x.list), 0, 0,
+                            false};
+    char more[64];
+    enum err e = x.list ? rules_db_notices(l, &ask, run_notice_add, &x) : ERR_FULL;
+
+    if (!e && x.left_out) {
+        (void)snprintf(more, sizeof more, "%llu more had no room", (unsigned long long)x.left_out);
+        x.list[x.n] = x.list[x.n - 1];
+        x.list[x.n].text = run_text(&x, str_make(more));
+        x.list[x.n].rule = x.list[x.n].subject = x.list[x.n].state = (struct str){"", 0};
+        x.n++;
+    }
+    f->notices = x.list;
+    f->n_notices = e || x.full ? 0 : x.n;
+    return e ? e : x.full ? ERR_FULL : ERR_OK;
 }
 
 /* -- alerts -- */

@@ -10,6 +10,7 @@
 
 #include "collector/lab/lab_db.h"
 #include "collector/rules/rules_notice.h"
+#include "common/lab/run_file.h"
 
 #define RULES_DB_NOTICES 100000u
 #define RULES_DB_UPS     64u
@@ -49,6 +50,11 @@ struct rules_ask {
 NODISCARD enum err rules_db_notices(struct lab_db *l, const struct rules_ask *ask,
                                     bool (*each)(void *ctx, const struct rules_found *f),
                                     void *ctx);
+
+/* The notices of a run's time, of its hosts and of none (a class, the fleet), into the run's file,
+ * texts into its memory; lab_service_conf.notices. What has no room is counted in a last one.
+ * Errors: ERR_FULL, those of rules_db_notices */
+NODISCARD enum err rules_db_run_notices(struct lab_db *l, struct run_file *f);
 
 /* -- alerts, for a start -- */
 

@@ -70,6 +70,8 @@ with Fleet() as fleet:
     rows = {r["rule"]: r for r in fleet.ask("rules", "check", path)}
     check("what is watched", (rows["silent"]["hosts"], rows["silent"]["subjects"]), (1, 1))
     ensure("of how many processes", rows["silent"]["processes"] > 3, rows)
+    fleet.issue("query,mark", "marker")
+    fleet.cli("run", "begin", "watched", "--host", "lab-1", who="marker")
     time.sleep(12)
     sleepers(fleet)
     fleet.wait_for("sleepers to fire", lambda: any(r["state"] == "firing" and r["rule"] == "sleepers"
@@ -80,6 +82,8 @@ with Fleet() as fleet:
     kill(fleet, conf)
     fleet.wait_for("sleepers to end", lambda: any(values(r)["state"] == "ok" and values(r)["rule"] == "sleepers"
                                                   for r in notices(fleet)))
+    fleet.cli("run", "end", "watched", who="marker")
+    fleet.wait_for("the run's file", lambda: "ready" in fleet.cli("run", "list", "watched", "--format", "csv")[1])
     agent.kill()
     agent.wait()
     fleet.wait_for("silence to fire", lambda: any(values(r)["state"] == "firing" and values(r)["rule"] == "silent"
@@ -98,6 +102,12 @@ with Fleet() as fleet:
                           who="subscriber")
     check("and those of the journal", sorted(values(read_json(line))["id"] for line in out.splitlines()), ids(live))
     ensure("the fleet's is of no single host", any(r["host"] == "*" for r in live), live)
+    told = [values(r)["state"] for r in live if values(r)["rule"] == "sleepers"]
+    page = fleet.path("r.html")
+    fleet.cli("report", "watched", "-o", page)
+    with open(page, encoding="utf-8") as f:
+        table = f.read().partition("<caption>Notices")[2].partition("</table>")[0]
+    check("the report of a run has its notices", table.count("lab-1 rulesleeper"), len(told))
     _, out, _ = fleet.cli("rules", "check", os.path.join(ROOT, "docs", "examples", "lab-rules.yaml"), "--format", "csv")
     check("the ten ready rules are sound", len(out.splitlines()), 11)
     fleet.cli("rules", "test", os.path.join(ROOT, "docs", "examples", "lab-rules.yaml"), "--since", "1h")

@@ -238,6 +238,61 @@ static void times_and_the_last_sound_file_stay(void **state)
     rig_close(&r);
 }
 
+static void a_run_has_the_notices_of_its_hosts_and_time(void **state)
+{
+    struct run_host hosts[] = {{.id = {{6}}}, {.id = host}};
+    struct run_file f = {.head = {.begin_ns = 200, .end_ns = 300}, .n_hosts = 2, .hosts = hosts};
+    struct rig r;
+
+    rig_open(&r, ONE "say: '$host'}]");
+    change(&r, 0, 199, NOTICE_OK, NOTICE_FIRING);
+    change(&r, 0, 200, NOTICE_FIRING, NOTICE_OK);
+    change(&r, 0, 300, NOTICE_OK, NOTICE_UNKNOWN);
+    change(&r, 0, 301, NOTICE_UNKNOWN, NOTICE_OK);
+    write_all(&r);
+    arena_init(&f.memory, 1u << 20);
+    assert_ok(rules_db_run_notices(r.db, &f));
+    assert_int_equal(f.n_notices, 2);
+    assert_int_equal(f.notices[0].when_ns, 200);
+    assert_true(str_eq(f.notices[0].rule, str_make("a")));
+    assert_true(str_eq(f.notices[0].subject, str_make("lab-1 cc1")));
+    assert_true(str_eq(f.notices[0].state, str_make("ok")));
+    assert_int_equal(f.notices[1].when_ns, 300);
+    assert_true(str_eq(f.notices[1].state, str_make("unknown")));
+
+    f.n_hosts = 1;
+    assert_ok(rules_db_run_notices(r.db, &f));
+    assert_int_equal(f.n_notices, 0);
+    arena_fini(&f.memory);
+    arena_init(&f.memory, 16);
+    assert_int_equal(rules_db_run_notices(r.db, &f), ERR_FULL);
+    arena_fini(&f.memory);
+    rig_close(&r);
+}
+
+static void what_of_a_run_s_notices_has_no_room_is_counted(void **state)
+{
+    struct run_host hosts[] = {{.id = host}};
+    struct run_file f = {.head = {.begin_ns = 1, .end_ns = 2000}, .n_hosts = 1, .hosts = hosts};
+    struct rig r;
+
+    rig_open(&r, ONE "say: '$host'}]");
+    for (int64_t t = 1; t <= 1010; t++) {
+        change(&r, 0, t, NOTICE_OK, NOTICE_FIRING);
+        if (r.n == 10) {
+            write_all(&r);
+            r.n = 0;
+        }
+    }
+    arena_init(&f.memory, 1u << 20);
+    assert_ok(rules_db_run_notices(r.db, &f));
+    assert_int_equal(f.n_notices, RUN_FILE_NOTICES_MAX);
+    assert_int_equal(f.notices[RUN_FILE_NOTICES_MAX - 2].when_ns, RUN_FILE_NOTICES_MAX - 1);
+    assert_true(str_eq(f.notices[RUN_FILE_NOTICES_MAX - 1].text, str_make("11 more had no room")));
+    arena_fini(&f.memory);
+    rig_close(&r);
+}
+
 int main(void)
 {
 #define T(f) \
@@ -248,6 +303,8 @@ int main(void)
         T(alerts_are_known_as_of_a_moment),
         T(a_changed_rule_ends_its_alerts_and_begins_anew),
         T(times_and_the_last_sound_file_stay),
+        T(a_run_has_the_notices_of_its_hosts_and_time),
+        T(what_of_a_run_s_notices_has_no_room_is_counted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
