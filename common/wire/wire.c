@@ -14,8 +14,7 @@
 
 struct wire_chunk {
     struct wire_chunk *next;
-    size_t n;   /* of data */
-    bool whole; /* one piece, given back when freed */
+    size_t n; /* of data */
     _Alignas(16) uint8_t data[];
 };
 
@@ -30,10 +29,10 @@ static void pb_free(void *ctx, void *p)
 {
     struct wire_arena *a = ctx;
 
-    for (struct wire_chunk **at = &a->chunks; p && *at; at = &(*at)->next) {
+    for (struct wire_chunk **at = &a->whole; p && *at; at = &(*at)->next) {
         struct wire_chunk *c = *at;
 
-        if (c->data == p && c->whole) {
+        if (c->data == p) {
             *at = c->next;
             a->used -= c->n;
             mem_free(c);
@@ -51,19 +50,25 @@ void wire_arena_init(struct wire_arena *a, size_t max_bytes)
     a->allocator.allocator_data = a;
 }
 
-void wire_arena_fini(struct wire_arena *a)
+static void free_chunks(struct wire_chunk **list)
 {
-    while (a->chunks) {
-        struct wire_chunk *c = a->chunks;
+    while (*list) {
+        struct wire_chunk *c = *list;
 
-        a->chunks = c->next;
+        *list = c->next;
         mem_free(c);
     }
+}
+
+void wire_arena_fini(struct wire_arena *a)
+{
+    free_chunks(&a->chunks);
+    free_chunks(&a->whole);
     a->at = a->end = NULL;
     a->used = 0;
 }
 
-static struct wire_chunk *add_chunk(struct wire_arena *a, size_t n, bool whole)
+static struct wire_chunk *add_chunk(struct wire_arena *a, size_t n, struct wire_chunk **list)
 {
     struct wire_chunk *c = mem_alloc(sizeof *c + n);
 
@@ -72,9 +77,8 @@ static struct wire_chunk *add_chunk(struct wire_arena *a, size_t n, bool whole)
         return NULL;
     }
     c->n = n;
-    c->whole = whole;
-    c->next = a->chunks;
-    a->chunks = c;
+    c->next = *list;
+    *list = c;
     return c;
 }
 
@@ -89,14 +93,14 @@ void *wire_arena_alloc(struct wire_arena *a, size_t n)
     }
     n = n ? (n + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
     if (n >= LARGE_BYTES) {
-        c = add_chunk(a, n, true);
+        c = add_chunk(a, n, &a->whole);
         a->used += c ? n : 0;
         return c ? c->data : NULL;
     }
     if ((size_t)(a->end - a->at) < n) {
         size_t size = a->used < LARGE_BYTES ? LARGE_BYTES : CHUNK_MAX;
 
-        c = add_chunk(a, size, false);
+        c = add_chunk(a, size, &a->chunks);
         if (!c) {
             return NULL;
         }

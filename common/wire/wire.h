@@ -14,9 +14,10 @@
  * allocated in all; `bad` keeps the first failure (ERR_FULL, ERR_NOMEM). */
 struct wire_chunk;
 struct wire_arena {
-    struct wire_chunk *chunks;
-    uint8_t *at, *end; /* the rest of the newest small chunk */
-    size_t used, max;  /* bytes given out and not taken back */
+    struct wire_chunk *chunks; /* of small pieces */
+    struct wire_chunk *whole;  /* one piece each, given back when freed */
+    uint8_t *at, *end;         /* the rest of the newest small chunk */
+    size_t used, max;          /* bytes given out and not taken back */
     enum err bad;
     ProtobufCAllocator allocator;
 };
