@@ -11,6 +11,7 @@
 #include "common/wire/wire_providers.h"
 #include "common/wire/wire_rows.h"
 #include "common/wire/wire_series.h"
+#include "common/wire/wire_table.h"
 #include "proto/query.pb-c.h"
 
 /* Answers (wire_query.h). Rows refer to a table of instances: a history of one process carries its
@@ -25,451 +26,236 @@ struct owned_answer {
     struct wire_arena arena;
 };
 
-/* -- coverage -- */
+/* -- tables -- */
 
-static enum err coverage_put_spans(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
-                                   struct wire_arena *a)
+#define OF struct wire_loss_span, Procfleet__V1__LossSpan
+static const struct wire_field loss_span_fields[] = {
+    WIRE_NUM(first_ns), WIRE_NUM(last_ns), WIRE_NUM(ticks), WIRE_NUM(events), WIRE_END,
+};
+#undef OF
+static const struct wire_table loss_span_table =
+    WIRE_TABLE(wire_loss_span, loss_span, loss_span_fields);
+
+#define OF struct wire_stage, Procfleet__V1__StageCount
+static const struct wire_field stage_fields[] = {
+    WIRE_TEXT(stage, MODEL_TEXT_MAX),
+    WIRE_TEXT(reason, MODEL_TEXT_MAX),
+    WIRE_NUM(count),
+    WIRE_NUM(role),
+    WIRE_NUM(unit),
+    WIRE_NUM(loss),
+    WIRE_NUM(first_ns),
+    WIRE_NUM(last_ns),
+    WIRE_END,
+};
+#undef OF
+static const struct wire_table stage_table = WIRE_TABLE(wire_stage, stage_count, stage_fields);
+
+#define OF struct wire_coverage, Procfleet__V1__Coverage
+static const struct wire_field coverage_fields[] = {
+    WIRE_NUM(host), /* checked against the answer's hosts */
+    WIRE_NUM(since_ns),
+    WIRE_NUM(until_ns),
+    WIRE_NUM(ppm),
+    WIRE_NUM_IF(ticks_ppm, has_ticks),
+    WIRE_NUM_IF(events_ppm, has_events),
+    WIRE_NUM(at_most),
+    WIRE_NUM(missing),
+    WIRE_NUM(ticks),
+    WIRE_NUM(lost_ticks),
+    WIRE_NUM(events),
+    WIRE_NUM(lost_events),
+    WIRE_NUM(lost_rows),
+    WIRE_NUM(missing_batches),
+    WIRE_LIST(spans, n_spans, WIRE_SPANS_MAX, &loss_span_table),
+    WIRE_LIST(stages, n_stages, WIRE_STAGES_MAX, &stage_table),
+    WIRE_END,
+};
+#undef OF
+static const struct wire_table coverage_table =
+    WIRE_TABLE(wire_coverage, coverage, coverage_fields);
+
+#define OF struct wire_coverage_sum, Procfleet__V1__CoverageSum
+static const struct wire_field coverage_sum_fields[] = {
+    WIRE_NUM(ppm), WIRE_NUM(at_most), WIRE_NUM(lost_ticks), WIRE_NUM(lost_events), WIRE_END,
+};
+#undef OF
+static const struct wire_table coverage_sum_table =
+    WIRE_TABLE(wire_coverage_sum, coverage_sum, coverage_sum_fields);
+
+#define OF struct wire_tier_room, Procfleet__V1__TierRoom
+static const struct wire_field tier_fields[] = {
+    WIRE_TEXT(name, MODEL_TEXT_MAX), WIRE_NUM(files),  WIRE_NUM(bytes),     WIRE_NUM(values),
+    WIRE_NUM(share_bytes),           WIRE_NUM(age_ns), WIRE_NUM(oldest_ns), WIRE_NUM(dropped_age),
+    WIRE_NUM(dropped_bytes),         WIRE_END,
+};
+#undef OF
+static const struct wire_table tier_table = WIRE_TABLE(wire_tier_room, tier_room, tier_fields);
+
+static bool overview_is_sound(const void *ours)
 {
-    Procfleet__V1__LossSpan *items = wire_list(&m->spans, c->n_spans, sizeof *items, a);
+    const struct wire_overview *o = ours;
 
-    if (!items) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < c->n_spans; i++) {
-        procfleet__v1__loss_span__init(&items[i]);
-        WIRE_PUT(&items[i], first_ns, c->spans[i].first_ns);
-        WIRE_PUT(&items[i], last_ns, c->spans[i].last_ns);
-        WIRE_PUT(&items[i], ticks, c->spans[i].ticks);
-        WIRE_PUT(&items[i], events, c->spans[i].events);
-    }
-    m->n_spans = c->n_spans;
-    return ERR_OK;
+    return o->next_tier <= o->n_tiers;
 }
 
-static enum err coverage_put_stage(Procfleet__V1__StageCount *m, const struct wire_stage *s,
-                                   struct wire_arena *a)
+#define OF struct wire_overview, Procfleet__V1__Overview
+static const struct wire_field overview_fields[] = {
+    WIRE_NUM(now_ns),          WIRE_NUM(hosts),
+    WIRE_NUM(connected),       WIRE_NUM(silent),
+    WIRE_NUM(ended),           WIRE_NUM(clones),
+    WIRE_NUM(processes),       WIRE_NUM(cpus),
+    WIRE_NUM(batches),         WIRE_NUM(gaps),
+    WIRE_NUM(lost_events),     WIRE_NUM(first_ns),
+    WIRE_NUM(last_ns),         WIRE_LIST(tiers, n_tiers, WIRE_TIERS_MAX, &tier_table),
+    WIRE_NUM(head_bytes),      WIRE_NUM(log_bytes),
+    WIRE_NUM(catalogue_bytes), WIRE_NUM(total_bytes),
+    WIRE_NUM(ceiling_bytes),   WIRE_NUM(disk_free),
+    WIRE_NUM(disk_total),      WIRE_NUM(refusing),
+    WIRE_NUM(next_tier), /* one of tiers */
+    WIRE_NUM(next_window_ns),  WIRE_NUM(next_in_ns),
+    WIRE_NUM(sealed_windows),  WIRE_NUM(patches),
+    WIRE_NUM(seal_failures),   WIRE_NUM(sealed_ns),
+    WIRE_NUM(revoked),         WIRE_END,
+};
+#undef OF
+static const struct wire_table overview_table =
+    WIRE_TABLE(wire_overview, overview, overview_fields, .sound = overview_is_sound);
+
+/* Estimates that no reader could use are sent as they are, and taken as not known. */
+static enum err host_put(void *message, const void *ours, struct wire_arena *a)
 {
-    enum err e;
+    Procfleet__V1__Host *m = message;
+    const struct wire_host *h = ours;
 
-    procfleet__v1__stage_count__init(m);
-    WIRE_PUT(m, count, s->count);
-    WIRE_PUT(m, role, s->role);
-    WIRE_PUT(m, unit, s->unit);
-    WIRE_PUT(m, loss, s->loss);
-    WIRE_PUT(m, first_ns, s->first_ns);
-    WIRE_PUT(m, last_ns, s->last_ns);
-    e = wire_text_put(&m->has_stage, &m->stage, s->stage, MODEL_TEXT_MAX, a);
-    return e ? e : wire_text_put(&m->has_reason, &m->reason, s->reason, MODEL_TEXT_MAX, a);
-}
-
-static enum err coverage_put_stages(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
-                                    struct wire_arena *a)
-{
-    Procfleet__V1__StageCount *items = wire_list(&m->stages, c->n_stages, sizeof *items, a);
-    enum err e = items ? ERR_OK : a->bad;
-
-    for (size_t i = 0; !e && i < c->n_stages; i++) {
-        e = coverage_put_stage(&items[i], &c->stages[i], a);
-    }
-    m->n_stages = c->n_stages;
-    return e;
-}
-
-static enum err coverage_put_one(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
-                                 struct wire_arena *a)
-{
-    enum err e;
-
-    procfleet__v1__coverage__init(m);
-    if (c->n_spans > WIRE_SPANS_MAX || c->n_stages > WIRE_STAGES_MAX) {
-        return ERR_INVALID;
-    }
-    WIRE_PUT(m, host, c->host);
-    WIRE_PUT(m, since_ns, c->since_ns);
-    WIRE_PUT(m, until_ns, c->until_ns);
-    WIRE_PUT(m, ppm, c->ppm);
-    m->has_ticks_ppm = c->has_ticks;
-    m->ticks_ppm = c->ticks_ppm;
-    m->has_events_ppm = c->has_events;
-    m->events_ppm = c->events_ppm;
-    WIRE_PUT(m, at_most, c->at_most);
-    WIRE_PUT(m, missing, c->missing);
-    WIRE_PUT(m, ticks, c->ticks);
-    WIRE_PUT(m, lost_ticks, c->lost_ticks);
-    WIRE_PUT(m, events, c->events);
-    WIRE_PUT(m, lost_events, c->lost_events);
-    WIRE_PUT(m, lost_rows, c->lost_rows);
-    WIRE_PUT(m, missing_batches, c->missing_batches);
-    e = coverage_put_spans(m, c, a);
-    return e ? e : coverage_put_stages(m, c, a);
-}
-
-static enum err coverage_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                             struct wire_arena *a)
-{
-    Procfleet__V1__Coverage *items = wire_list(&m->coverage, in->n_coverage, sizeof *items, a);
-    enum err e = items ? ERR_OK : a->bad;
-
-    for (size_t i = 0; !e && i < in->n_coverage; i++) {
-        e = in->coverage[i].host < in->n_hosts ? coverage_put_one(&items[i], &in->coverage[i], a)
-                                               : ERR_INVALID;
-    }
-    m->n_coverage = in->n_coverage;
-    return e;
-}
-
-/* -- decode -- */
-
-static void get_sum(struct wire_coverage_sum *out, const Procfleet__V1__CoverageSum *m)
-{
-    if (m) {
-        *out = (struct wire_coverage_sum){true, m->at_most != 0, m->ppm, m->lost_ticks,
-                                          m->lost_events};
-    }
-}
-
-static enum err coverage_get_spans(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
-                                   struct wire_arena *a)
-{
-    struct wire_loss_span *items = wire_arena_array(a, m->n_spans, sizeof *items);
-
-    if (!items) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < m->n_spans; i++) {
-        const Procfleet__V1__LossSpan *s = m->spans[i];
-
-        items[i] = (struct wire_loss_span){s->first_ns, s->last_ns, s->ticks, s->events};
-    }
-    c->spans = items;
-    c->n_spans = m->n_spans;
-    return ERR_OK;
-}
-
-static enum err coverage_get_stages(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
-                                    struct wire_arena *a)
-{
-    struct wire_stage *items = wire_arena_array(a, m->n_stages, sizeof *items);
-
-    if (!items) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < m->n_stages; i++) {
-        const Procfleet__V1__StageCount *s = m->stages[i];
-        struct wire_stage *to = &items[i];
-
-        if (!wire_text_get(&to->stage, s->has_stage, &s->stage, MODEL_TEXT_MAX) ||
-            !wire_text_get(&to->reason, s->has_reason, &s->reason, MODEL_TEXT_MAX) ||
-            s->role > UINT8_MAX || s->unit > UINT8_MAX) {
-            return ERR_CORRUPT;
-        }
-        to->role = (uint8_t)s->role;
-        to->unit = (uint8_t)s->unit;
-        to->loss = s->loss != 0;
-        to->count = s->count;
-        to->first_ns = s->first_ns;
-        to->last_ns = s->last_ns;
-    }
-    c->stages = items;
-    c->n_stages = m->n_stages;
-    return ERR_OK;
-}
-
-static enum err coverage_get_one(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
-                                 struct wire_arena *a)
-{
-    enum err e;
-
-    if (m->n_spans > WIRE_SPANS_MAX || m->n_stages > WIRE_STAGES_MAX) {
-        return ERR_FULL;
-    }
-    *c = (struct wire_coverage){.host = m->host,
-                                .since_ns = m->since_ns,
-                                .until_ns = m->until_ns,
-                                .ppm = m->ppm,
-                                .has_ticks = m->has_ticks_ppm != 0,
-                                .has_events = m->has_events_ppm != 0,
-                                .ticks_ppm = m->ticks_ppm,
-                                .events_ppm = m->events_ppm,
-                                .at_most = m->at_most != 0,
-                                .missing = m->missing != 0,
-                                .ticks = m->ticks,
-                                .lost_ticks = m->lost_ticks,
-                                .events = m->events,
-                                .lost_events = m->lost_events,
-                                .lost_rows = m->lost_rows,
-                                .missing_batches = m->missing_batches};
-    e = coverage_get_spans(c, m, a);
-    return e ? e : coverage_get_stages(c, m, a);
-}
-
-static enum err coverage_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                             struct wire_arena *a)
-{
-    struct wire_coverage *items = wire_arena_array(a, m->n_coverage, sizeof *items);
-    enum err e = items ? ERR_OK : a->bad;
-
-    for (size_t i = 0; !e && i < m->n_coverage; i++) {
-        e = m->coverage[i]->host < m->n_hosts ? coverage_get_one(&items[i], m->coverage[i], a)
-                                              : ERR_CORRUPT;
-    }
-    out->coverage = items;
-    out->n_coverage = m->n_coverage;
-    return e;
-}
-
-/* -- the overview -- */
-
-/* -- encode -- */
-
-static enum err overview_put_tier(Procfleet__V1__TierRoom *m, const struct wire_tier_room *t,
-                                  struct wire_arena *a)
-{
-    procfleet__v1__tier_room__init(m);
-    WIRE_PUT(m, files, t->files);
-    WIRE_PUT(m, bytes, t->bytes);
-    WIRE_PUT(m, values, t->values);
-    WIRE_PUT(m, share_bytes, t->share_bytes);
-    WIRE_PUT(m, age_ns, t->age_ns > 0 ? (uint64_t)t->age_ns : 0);
-    WIRE_PUT(m, oldest_ns, t->oldest_ns);
-    WIRE_PUT(m, dropped_age, t->dropped_age);
-    WIRE_PUT(m, dropped_bytes, t->dropped_bytes);
-    return wire_text_put(&m->has_name, &m->name, t->name, MODEL_TEXT_MAX, a);
-}
-
-static void overview_put_fleet(Procfleet__V1__Overview *m, const struct wire_overview *o)
-{
-    WIRE_PUT(m, now_ns, o->now_ns);
-    WIRE_PUT(m, hosts, o->hosts);
-    WIRE_PUT(m, connected, o->connected);
-    WIRE_PUT(m, silent, o->silent);
-    WIRE_PUT(m, ended, o->ended);
-    WIRE_PUT(m, revoked, o->revoked);
-    WIRE_PUT(m, clones, o->clones);
-    WIRE_PUT(m, processes, o->processes);
-    WIRE_PUT(m, cpus, o->cpus);
-    WIRE_PUT(m, batches, o->batches);
-    WIRE_PUT(m, gaps, o->gaps);
-    WIRE_PUT(m, lost_events, o->lost_events);
-    WIRE_PUT(m, first_ns, o->first_ns);
-    WIRE_PUT(m, last_ns, o->last_ns);
-}
-
-static void overview_put_room(Procfleet__V1__Overview *m, const struct wire_overview *o)
-{
-    WIRE_PUT(m, head_bytes, o->head_bytes);
-    WIRE_PUT(m, log_bytes, o->log_bytes);
-    WIRE_PUT(m, catalogue_bytes, o->catalogue_bytes);
-    WIRE_PUT(m, total_bytes, o->total_bytes);
-    WIRE_PUT(m, ceiling_bytes, o->ceiling_bytes);
-    WIRE_PUT(m, disk_free, o->disk_free);
-    WIRE_PUT(m, disk_total, o->disk_total);
-    WIRE_PUT(m, refusing, o->refusing);
-    WIRE_PUT(m, next_tier, o->next_tier);
-    WIRE_PUT(m, next_window_ns, o->next_window_ns);
-    WIRE_PUT(m, next_in_ns, o->next_in_ns > 0 ? (uint64_t)o->next_in_ns : 0);
-    WIRE_PUT(m, sealed_windows, o->sealed_windows);
-    WIRE_PUT(m, patches, o->patches);
-    WIRE_PUT(m, seal_failures, o->seal_failures);
-    WIRE_PUT(m, sealed_ns, o->sealed_ns);
-}
-
-static enum err overview_put(struct Procfleet__V1__Answer *out, const struct wire_answer *in,
-                             struct wire_arena *a)
-{
-    const struct wire_overview *o = in->overview;
-    Procfleet__V1__Overview *m;
-    Procfleet__V1__TierRoom *tiers;
-    enum err e = ERR_OK;
-
-    if (!o) {
-        return ERR_OK;
-    }
-    if (o->n_tiers > WIRE_TIERS_MAX || o->next_tier > o->n_tiers) {
-        return ERR_INVALID;
-    }
-    m = wire_arena_array(a, 1, sizeof *m);
-    if (!m) {
-        return a->bad;
-    }
-    procfleet__v1__overview__init(m);
-    overview_put_fleet(m, o);
-    overview_put_room(m, o);
-    tiers = wire_list(&m->tiers, o->n_tiers, sizeof *tiers, a);
-    if (!tiers) {
-        return a->bad;
-    }
-    for (size_t i = 0; !e && i < o->n_tiers; i++) {
-        e = overview_put_tier(&tiers[i], &o->tiers[i], a);
-    }
-    m->n_tiers = o->n_tiers;
-    out->overview = m;
-    return e;
-}
-
-/* -- decode -- */
-
-static enum err overview_get_tier(struct wire_tier_room *t, const Procfleet__V1__TierRoom *m)
-{
-    if (!wire_text_get(&t->name, m->has_name, &m->name, MODEL_TEXT_MAX) || m->age_ns > INT64_MAX) {
-        return ERR_CORRUPT;
-    }
-    t->files = m->files;
-    t->bytes = m->bytes;
-    t->values = m->values;
-    t->share_bytes = m->share_bytes;
-    t->age_ns = (int64_t)m->age_ns;
-    t->oldest_ns = m->oldest_ns;
-    t->dropped_age = m->dropped_age;
-    t->dropped_bytes = m->dropped_bytes;
-    return ERR_OK;
-}
-
-static struct wire_overview overview_get_plain(const Procfleet__V1__Overview *m)
-{
-    return (struct wire_overview){.now_ns = m->now_ns,
-                                  .hosts = m->hosts,
-                                  .connected = m->connected,
-                                  .silent = m->silent,
-                                  .ended = m->ended,
-                                  .revoked = m->revoked,
-                                  .clones = m->clones,
-                                  .processes = m->processes,
-                                  .cpus = m->cpus,
-                                  .batches = m->batches,
-                                  .gaps = m->gaps,
-                                  .lost_events = m->lost_events,
-                                  .first_ns = m->first_ns,
-                                  .last_ns = m->last_ns,
-                                  .head_bytes = m->head_bytes,
-                                  .log_bytes = m->log_bytes,
-                                  .catalogue_bytes = m->catalogue_bytes,
-                                  .total_bytes = m->total_bytes,
-                                  .ceiling_bytes = m->ceiling_bytes,
-                                  .disk_free = m->disk_free,
-                                  .disk_total = m->disk_total,
-                                  .refusing = m->refusing != 0,
-                                  .next_tier = m->next_tier,
-                                  .next_window_ns = m->next_window_ns,
-                                  .next_in_ns = (int64_t)m->next_in_ns,
-                                  .sealed_windows = m->sealed_windows,
-                                  .patches = m->patches,
-                                  .seal_failures = m->seal_failures,
-                                  .sealed_ns = m->sealed_ns};
-}
-
-static enum err overview_get(struct wire_answer *out, const struct Procfleet__V1__Answer *in,
-                             struct wire_arena *a)
-{
-    const Procfleet__V1__Overview *m = in->overview;
-    struct wire_overview *o;
-    struct wire_tier_room *tiers;
-    enum err e = ERR_OK;
-
-    if (!m) {
-        return ERR_OK;
-    }
-    if (m->n_tiers > WIRE_TIERS_MAX) {
-        return ERR_FULL;
-    }
-    if (m->next_tier > m->n_tiers || m->next_in_ns > INT64_MAX) {
-        return ERR_CORRUPT;
-    }
-    o = wire_arena_array(a, 1, sizeof *o);
-    tiers = wire_arena_array(a, m->n_tiers, sizeof *tiers);
-    if (!o || !tiers) {
-        return a->bad;
-    }
-    *o = overview_get_plain(m);
-    for (size_t i = 0; !e && i < m->n_tiers; i++) {
-        e = overview_get_tier(&tiers[i], m->tiers[i]);
-    }
-    o->tiers = tiers;
-    o->n_tiers = m->n_tiers;
-    out->overview = o;
-    return e;
-}
-
-/* -- hosts, rows, events, notes -- */
-
-static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, struct wire_arena *a)
-{
-    enum err e;
-
-    procfleet__v1__host__init(m);
-    wire_uuid_put(&m->has_id, &m->id, &h->id);
-    wire_uuid_put(&m->has_boot, &m->boot, &h->boot);
-    WIRE_PUT(m, connected, h->connected);
-    WIRE_PUT(m, polled, h->polled);
-    WIRE_PUT(m, replay, h->replay);
-    WIRE_PUT(m, ended, h->ended);
-    WIRE_PUT(m, cpus, h->cpus);
-    WIRE_PUT(m, processes, h->processes);
-    WIRE_PUT(m, first_ns, h->first_ns);
-    WIRE_PUT(m, last_ns, h->last_ns);
-    WIRE_PUT(m, offset_ns, h->offset_ns);
-    WIRE_PUT(m, batches, h->batches);
-    WIRE_PUT(m, duplicates, h->duplicates);
-    WIRE_PUT(m, gaps, h->gaps);
-    WIRE_PUT(m, lost_events, h->lost_events);
-    WIRE_PUT(m, clones, h->clones);
-    WIRE_PUT(m, forgotten, h->forgotten);
-    WIRE_PUT(m, revoked, h->revoked);
     if (h->has_offset) {
         WIRE_PUT(m, offset_error_ns, (uint64_t)h->offset_error_ns);
-    }
-    if (h->not_after_ns) {
-        WIRE_PUT(m, not_after_ns, h->not_after_ns);
-    }
-    if (h->heard_ns) {
-        WIRE_PUT(m, heard_ns, h->heard_ns);
     }
     m->has_cpu_permille = h->has_cpu;
     m->cpu_permille = (uint64_t)h->cpu_permille;
     m->has_working_set_size = h->has_memory;
     m->working_set_size = (uint64_t)h->memory;
-    e = WIRE_PUT_TEXT(m, name, h->name, MODEL_HOST_NAME_MAX, a);
-    if (!e) {
-        e = WIRE_PUT_TEXT(m, source, h->source, MODEL_TEXT_MAX, a);
-    }
-    if (!e) {
-        e = WIRE_PUT_TEXT(m, version, h->version, MODEL_TEXT_MAX, a);
-    }
-    if (!e && h->facts) {
-        e = wire_facts_put(&m->inventory, &m->n_labels, &m->labels, h->facts, a);
-    }
-    return e ? e : WIRE_PUT_TEXT(m, class_, h->class, MODEL_TEXT_MAX, a);
+    return h->facts ? wire_facts_put(&m->inventory, &m->n_labels, &m->labels, h->facts, a) : ERR_OK;
 }
 
-static enum err put_hosts(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                          struct wire_arena *a)
+static enum err host_get(void *ours, const void *message, struct wire_arena *a)
 {
-    Procfleet__V1__Host *items = wire_list(&m->hosts, in->n_hosts, sizeof *items, a);
-    enum err e = items ? ERR_OK : a->bad;
+    const Procfleet__V1__Host *m = message;
+    struct wire_host *h = ours;
+    struct facts *f;
 
-    for (size_t i = 0; !e && i < in->n_hosts; i++) {
-        e = put_host(&items[i], &in->hosts[i], a);
+    h->has_offset = m->has_offset_error_ns && m->offset_error_ns <= INT64_MAX;
+    h->offset_error_ns = h->has_offset ? (int64_t)m->offset_error_ns : 0;
+    h->has_cpu = m->has_cpu_permille && m->cpu_permille <= INT64_MAX;
+    h->cpu_permille = h->has_cpu ? (int64_t)m->cpu_permille : 0;
+    h->has_memory = m->has_working_set_size && m->working_set_size <= INT64_MAX;
+    h->memory = h->has_memory ? (int64_t)m->working_set_size : 0;
+    if (!m->inventory && !m->n_labels) {
+        return ERR_OK;
     }
-    m->n_hosts = in->n_hosts;
-    return e;
+    f = wire_arena_alloc(a, sizeof *f);
+    h->facts = f;
+    return f ? wire_facts_get(f, m->inventory, m->n_labels, m->labels) : a->bad;
 }
+
+#define OF struct wire_host, Procfleet__V1__Host
+static const struct wire_field host_fields[] = {
+    WIRE_UUID(id),
+    WIRE_TEXT(name, MODEL_HOST_NAME_MAX),
+    WIRE_TEXT(source, MODEL_TEXT_MAX),
+    WIRE_TEXT(version, MODEL_TEXT_MAX),
+    WIRE_UUID(boot),
+    WIRE_NUM(connected),
+    WIRE_NUM(polled),
+    WIRE_NUM(replay),
+    WIRE_NUM(ended),
+    WIRE_NUM(cpus),
+    WIRE_NUM(processes),
+    WIRE_NUM(first_ns),
+    WIRE_NUM(last_ns),
+    WIRE_NUM(offset_ns),
+    WIRE_NUM(batches),
+    WIRE_NUM(duplicates),
+    WIRE_NUM(gaps),
+    WIRE_NUM(lost_events),
+    WIRE_BY_HAND(offset_error_ns),
+    WIRE_NUM(not_after_ns),
+    WIRE_NUM(clones),
+    WIRE_NUM(heard_ns),
+    WIRE_BY_HAND(inventory), /* wire_facts.c */
+    WIRE_BY_HAND(labels),    /* likewise */
+    WIRE_TEXT_AS(class, class_, MODEL_TEXT_MAX),
+    WIRE_NUM(forgotten),
+    WIRE_NUM(revoked),
+    WIRE_BY_HAND(cpu_permille),
+    WIRE_BY_HAND(working_set_size),
+    WIRE_END,
+};
+#undef OF
+static const struct wire_table host_table =
+    WIRE_TABLE(wire_host, host, host_fields, .put = host_put, .get = host_get);
+
+#define OF struct wire_trend, Procfleet__V1__Trend
+static const struct wire_field trend_fields[] = {
+    WIRE_NUM(per_hour),
+    WIRE_NUM(steady_permille),
+    WIRE_END,
+};
+#undef OF
+const struct wire_table wire_answer_trend_table = WIRE_TABLE(wire_trend, trend, trend_fields);
+
+#define OF struct wire_answer, Procfleet__V1__Answer
+static const struct wire_field answer_fields[] = {
+    WIRE_LIST(hosts, n_hosts, WIRE_ROWS_MAX, &host_table),
+    WIRE_BY_HAND(metrics),
+    WIRE_BY_HAND(infos), /* wire_rows.c */
+    WIRE_BY_HAND(rows),  /* likewise */
+    WIRE_BY_HAND(events),
+    WIRE_NUM(since_ns),
+    WIRE_NUM(until_ns),
+    WIRE_NUM(partial),
+    WIRE_TEXTS(notes, n_notes, NOTES_MAX, MODEL_TEXT_MAX),
+    WIRE_LIST(coverage, n_coverage, WIRE_ROWS_MAX, &coverage_table),
+    WIRE_BY_HAND(used),
+    WIRE_NUM(damaged),
+    WIRE_SUB(overview, &overview_table),
+    WIRE_BY_HAND(event_types), /* wire_info.c */
+    WIRE_BY_HAND(series),      /* wire_series.c */
+    WIRE_BY_HAND(lifetimes),   /* wire_lifetimes.c */
+    WIRE_PART_IF(sum, sum.known, coverage_sum, &coverage_sum_table),
+    WIRE_BY_HAND(outliers),        /* wire_outliers.c */
+    WIRE_BY_HAND(outlier_classes), /* likewise */
+    WIRE_BY_HAND(trends),
+    WIRE_BY_HAND(metrics_high),
+    WIRE_BY_HAND(providers),          /* wire_providers.c */
+    WIRE_BY_HAND(providers_left_out), /* likewise */
+    WIRE_BY_HAND(boots),              /* wire_boots.c */
+    WIRE_BY_HAND(knows),              /* of whole answers, not of updates */
+    WIRE_END,
+};
+#undef OF
+const struct wire_table wire_answer_table = WIRE_TABLE(wire_answer, answer, answer_fields);
+
+static bool coverage_is_of_hosts(const struct wire_answer *x)
+{
+    bool sound = true;
+
+    for (size_t i = 0; i < x->n_coverage; i++) {
+        sound = sound && x->coverage[i].host < x->n_hosts;
+    }
+    return sound;
+}
+
+/* -- encode -- */
 
 static enum err put_trends(Procfleet__V1__Answer *m, const struct wire_answer *in,
                            struct wire_arena *a)
 {
-    size_t n = in->trends ? in->n_rows : 0;
-    Procfleet__V1__Trend *items = wire_list(&m->trends, n, sizeof *items, a);
-
-    if (!items) {
-        return a->bad;
+    if (!in->trends) {
+        return ERR_OK;
     }
-    for (size_t i = 0; i < n; i++) {
-        procfleet__v1__trend__init(&items[i]);
-        WIRE_PUT(&items[i], per_hour, in->trends[i].per_hour);
-        WIRE_PUT(&items[i], steady_permille, in->trends[i].steady_permille);
-    }
-    m->n_trends = n;
-    return ERR_OK;
+    m->n_trends = in->n_rows;
+    return wire_table_put_list(&m->trends, in->trends, in->n_rows, &wire_answer_trend_table, a);
 }
 
 static enum err put_ancestors(Procfleet__V1__HostEvent *m, const struct wire_event *in,
@@ -507,24 +293,6 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
     return e ? e : wire_info_types_put(&m->event_types, &m->n_event_types, &types, a);
 }
 
-static enum err put_notes(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                          struct wire_arena *a)
-{
-    enum err e = ERR_OK;
-
-    m->notes = wire_arena_array(a, in->n_notes, sizeof *m->notes);
-    if (!m->notes) {
-        return a->bad;
-    }
-    for (size_t i = 0; !e && i < in->n_notes; i++) {
-        protobuf_c_boolean has;
-
-        e = wire_text_put(&has, &m->notes[i], in->notes[i], MODEL_TEXT_MAX, a);
-    }
-    m->n_notes = in->n_notes;
-    return e;
-}
-
 static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *in,
                             struct wire_arena *a)
 {
@@ -541,82 +309,28 @@ static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *
     return ERR_OK;
 }
 
-static enum err put_sum(Procfleet__V1__Answer *m, const struct wire_coverage_sum *in,
-                        struct wire_arena *a)
-{
-    if (!in->known) {
-        return ERR_OK;
-    }
-    m->coverage_sum = wire_arena_alloc(a, sizeof *m->coverage_sum);
-    if (!m->coverage_sum) {
-        return a->bad;
-    }
-    procfleet__v1__coverage_sum__init(m->coverage_sum);
-    WIRE_PUT(m->coverage_sum, ppm, in->ppm);
-    WIRE_PUT(m->coverage_sum, at_most, in->at_most);
-    WIRE_PUT(m->coverage_sum, lost_ticks, in->lost_ticks);
-    WIRE_PUT(m->coverage_sum, lost_events, in->lost_events);
-    return ERR_OK;
-}
-
 enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
                          struct wire_arena *a)
 {
     enum err e;
 
-    if (in->n_hosts > WIRE_ROWS_MAX || in->n_rows > WIRE_ROWS_MAX || in->n_events > WIRE_ROWS_MAX ||
-        in->n_notes > NOTES_MAX || in->n_metrics > WIRE_COLUMNS_MAX ||
-        in->n_coverage > WIRE_ROWS_MAX || in->n_used > WIRE_USED_MAX) {
+    if (in->n_rows > WIRE_ROWS_MAX || in->n_events > WIRE_ROWS_MAX ||
+        in->n_metrics > WIRE_COLUMNS_MAX || in->n_coverage > WIRE_ROWS_MAX ||
+        in->n_used > WIRE_USED_MAX || !coverage_is_of_hosts(in)) {
         return ERR_INVALID;
     }
-    procfleet__v1__answer__init(m);
-    WIRE_PUT(m, since_ns, in->since_ns);
-    WIRE_PUT(m, until_ns, in->until_ns);
-    WIRE_PUT(m, partial, in->partial);
-    WIRE_PUT(m, damaged, in->damaged);
+    e = wire_table_put(m, in, &wire_answer_table, a);
     m->n_used = in->n_used;
     m->used = (uint32_t *)(uintptr_t)in->used;
-    e = put_hosts(m, in, a);
-    if (!e) {
-        e = put_metrics(m, in, a);
-    }
-    if (!e) {
-        e = wire_rows_put(m, in, a);
-    }
-    if (!e) {
-        e = put_events(m, in, a);
-    }
-    if (!e) {
-        e = put_notes(m, in, a);
-    }
-    if (!e) {
-        e = put_trends(m, in, a);
-    }
-    if (!e) {
-        e = coverage_put(m, in, a);
-    }
-    if (!e) {
-        e = put_sum(m, &in->sum, a);
-    }
-    if (!e) {
-        e = overview_put(m, in, a);
-    }
-    if (!e) {
-        e = wire_series_put(m, in, a);
-    }
-    if (!e) {
-        e = wire_lifetimes_put(m, in, a);
-    }
-    if (!e) {
-        e = wire_outliers_put(m, in, a);
-    }
-    if (!e) {
-        e = wire_providers_put(m, in, a);
-    }
-    if (!e) {
-        e = wire_boots_put(m, in, a);
-    }
-    return e;
+    e = e ? e : put_metrics(m, in, a);
+    e = e || !in->n_rows ? e : wire_rows_put(m, in, a);
+    e = e || !in->n_events ? e : put_events(m, in, a);
+    e = e ? e : put_trends(m, in, a);
+    e = e ? e : wire_series_put(m, in, a);
+    e = e ? e : wire_lifetimes_put(m, in, a);
+    e = e ? e : wire_outliers_put(m, in, a);
+    e = e ? e : wire_providers_put(m, in, a);
+    return e ? e : wire_boots_put(m, in, a);
 }
 
 enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
@@ -636,69 +350,6 @@ enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 }
 
 /* -- decode -- */
-
-static enum err get_facts(struct wire_host *h, const Procfleet__V1__Host *m, struct wire_arena *a)
-{
-    struct facts *f;
-
-    if (!m->inventory && !m->n_labels) {
-        return ERR_OK;
-    }
-    f = wire_arena_alloc(a, sizeof *f);
-    h->facts = f;
-    return f ? wire_facts_get(f, m->inventory, m->n_labels, m->labels) : a->bad;
-}
-
-static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m, struct wire_arena *a)
-{
-    if (!wire_uuid_get(&h->id, m->has_id, &m->id) ||
-        !wire_uuid_get(&h->boot, m->has_boot, &m->boot) ||
-        !wire_text_get(&h->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX) ||
-        !wire_text_get(&h->source, m->has_source, &m->source, MODEL_TEXT_MAX) ||
-        !wire_text_get(&h->version, m->has_version, &m->version, MODEL_TEXT_MAX) ||
-        !wire_text_get(&h->class, m->has_class_, &m->class_, MODEL_TEXT_MAX)) {
-        return ERR_CORRUPT;
-    }
-    h->connected = m->connected != 0;
-    h->polled = m->polled != 0;
-    h->replay = m->replay != 0;
-    h->ended = m->ended != 0;
-    h->cpus = m->cpus;
-    h->processes = m->processes;
-    h->first_ns = m->first_ns;
-    h->last_ns = m->last_ns;
-    h->offset_ns = m->offset_ns;
-    h->batches = m->batches;
-    h->duplicates = m->duplicates;
-    h->gaps = m->gaps;
-    h->lost_events = m->lost_events;
-    h->has_offset = m->has_offset_error_ns && m->offset_error_ns <= INT64_MAX;
-    h->offset_error_ns = h->has_offset ? (int64_t)m->offset_error_ns : 0;
-    h->not_after_ns = m->not_after_ns;
-    h->heard_ns = m->heard_ns;
-    h->clones = m->clones;
-    h->forgotten = m->forgotten != 0;
-    h->revoked = m->revoked != 0;
-    h->has_cpu = m->has_cpu_permille && m->cpu_permille <= INT64_MAX;
-    h->cpu_permille = h->has_cpu ? (int64_t)m->cpu_permille : 0;
-    h->has_memory = m->has_working_set_size && m->working_set_size <= INT64_MAX;
-    h->memory = h->has_memory ? (int64_t)m->working_set_size : 0;
-    return get_facts(h, m, a);
-}
-
-static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                          struct wire_arena *a)
-{
-    struct wire_host *items = wire_arena_array(a, m->n_hosts, sizeof *items);
-    enum err e = items ? ERR_OK : a->bad;
-
-    for (size_t i = 0; !e && i < m->n_hosts; i++) {
-        e = get_host(&items[i], m->hosts[i], a);
-    }
-    out->hosts = items;
-    out->n_hosts = m->n_hosts;
-    return e;
-}
 
 /* The high ones stand behind 64 others: a writer that has more begins with those. */
 static enum err get_metrics(struct wire_answer *out, const Procfleet__V1__Answer *m)
@@ -722,23 +373,12 @@ static enum err get_metrics(struct wire_answer *out, const Procfleet__V1__Answer
 static enum err get_trends(struct wire_answer *out, const Procfleet__V1__Answer *m,
                            struct wire_arena *a)
 {
-    struct wire_trend *items;
-
     if (m->n_trends == 0) {
         return ERR_OK;
     }
-    if (m->n_trends != m->n_rows) {
-        return ERR_CORRUPT;
-    }
-    items = wire_arena_array(a, m->n_trends, sizeof *items);
-    if (!items) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < m->n_trends; i++) {
-        items[i] = (struct wire_trend){m->trends[i]->per_hour, m->trends[i]->steady_permille};
-    }
-    out->trends = items;
-    return ERR_OK;
+    return m->n_trends != m->n_rows ? ERR_CORRUPT
+                                    : wire_table_get_list(&out->trends, m->trends, m->n_trends,
+                                                          &wire_answer_trend_table, a);
 }
 
 static enum err get_ancestors(struct wire_event *out, const Procfleet__V1__HostEvent *m,
@@ -785,24 +425,6 @@ static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer 
     return e;
 }
 
-static enum err get_notes(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                          struct wire_arena *a)
-{
-    struct str *items = wire_arena_array(a, m->n_notes, sizeof *items);
-
-    if (!items) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < m->n_notes; i++) {
-        if (!wire_text_get(&items[i], 1, &m->notes[i], MODEL_TEXT_MAX)) {
-            return ERR_CORRUPT;
-        }
-    }
-    out->notes = items;
-    out->n_notes = m->n_notes;
-    return ERR_OK;
-}
-
 /* Memory of the result is bounded by the counts, so it is allowed on top of the budget. */
 enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
                          struct wire_arena *a)
@@ -816,54 +438,22 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     }
     wire_arena_allow(a, RESULT_BYTES + m->n_hosts * (sizeof(struct facts) + 64) +
                             wire_info_types_bytes(m->event_types, m->n_event_types));
-    out->since_ns = m->since_ns;
-    out->until_ns = m->until_ns;
-    out->partial = m->partial != 0;
-    out->damaged = m->damaged;
     out->knows = m->knows;
-    get_sum(&out->sum, m->coverage_sum);
     out->n_used = (uint8_t)m->n_used;
     for (size_t i = 0; i < m->n_used; i++) {
         out->used[i] = m->used[i];
     }
     e = get_metrics(out, m);
-    if (!e) {
-        e = get_hosts(out, m, a);
-    }
-    if (!e) {
-        e = wire_rows_get(out, m, a);
-    }
-    if (!e) {
-        e = get_events(out, m, a);
-    }
-    if (!e) {
-        e = get_notes(out, m, a);
-    }
-    if (!e) {
-        e = get_trends(out, m, a);
-    }
-    if (!e) {
-        e = coverage_get(out, m, a);
-    }
-    if (!e) {
-        e = overview_get(out, m, a);
-    }
-    if (!e) {
-        e = wire_series_get(out, m, a);
-    }
-    if (!e) {
-        e = wire_lifetimes_get(out, m, a);
-    }
-    if (!e) {
-        e = wire_outliers_get(out, m, a);
-    }
-    if (!e) {
-        e = wire_providers_get(out, m, a);
-    }
-    if (!e) {
-        e = wire_boots_get(out, m, a);
-    }
-    return e;
+    e = e ? e : wire_table_get(out, m, &wire_answer_table, a);
+    e = e || coverage_is_of_hosts(out) ? e : ERR_CORRUPT;
+    e = e ? e : wire_rows_get(out, m, a);
+    e = e ? e : get_events(out, m, a);
+    e = e ? e : get_trends(out, m, a);
+    e = e ? e : wire_series_get(out, m, a);
+    e = e ? e : wire_lifetimes_get(out, m, a);
+    e = e ? e : wire_outliers_get(out, m, a);
+    e = e ? e : wire_providers_get(out, m, a);
+    return e ? e : wire_boots_get(out, m, a);
 }
 
 enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)

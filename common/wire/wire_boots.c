@@ -2,46 +2,46 @@
 
 #include "common/wire/wire.h"
 #include "common/wire/wire_query.h"
+#include "common/wire/wire_table.h"
 #include "proto/query.pb-c.h"
+
+#define OF struct wire_boot, Procfleet__V1__Boot
+static const struct wire_field boot_fields[] = {
+    WIRE_NUM(host), /* checked against the answer's hosts */
+    WIRE_UUID(boot),   WIRE_NUM(booted_ns), WIRE_NUM(first_ns),
+    WIRE_NUM(last_ns), WIRE_NUM(end),       WIRE_END,
+};
+#undef OF
+const struct wire_table wire_boots_table = WIRE_TABLE(wire_boot, boot, boot_fields);
+
+static bool boots_are_sound(const struct wire_boots *b, size_t n_hosts)
+{
+    bool sound = true;
+
+    for (size_t i = 0; i < b->n; i++) {
+        sound = sound && b->list[i].host < n_hosts && b->list[i].end < WIRE_BOOT_ENDS;
+    }
+    return sound;
+}
 
 enum err wire_boots_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
                         struct wire_arena *a)
 {
-    Procfleet__V1__Boot *items;
-
     if (!in->boots) {
         return ERR_OK;
     }
-    if (in->boots->n > WIRE_BOOTS_MAX) {
+    if (in->boots->n > WIRE_BOOTS_MAX || !boots_are_sound(in->boots, in->n_hosts)) {
         return ERR_INVALID;
     }
-    items = wire_list(&m->boots, in->boots->n, sizeof *items, a);
-    if (!items) {
-        return a->bad;
-    }
-    for (size_t i = 0; i < in->boots->n; i++) {
-        const struct wire_boot *b = &in->boots->list[i];
-
-        if (b->host >= in->n_hosts || b->end >= WIRE_BOOT_ENDS) {
-            return ERR_INVALID;
-        }
-        procfleet__v1__boot__init(&items[i]);
-        WIRE_PUT(&items[i], host, b->host);
-        wire_uuid_put(&items[i].has_boot, &items[i].boot, &b->boot);
-        WIRE_PUT(&items[i], booted_ns, b->booted_ns);
-        WIRE_PUT(&items[i], first_ns, b->first_ns);
-        WIRE_PUT(&items[i], last_ns, b->last_ns);
-        WIRE_PUT(&items[i], end, b->end);
-    }
     m->n_boots = in->boots->n;
-    return ERR_OK;
+    return wire_table_put_list(&m->boots, in->boots->list, m->n_boots, &wire_boots_table, a);
 }
 
 enum err wire_boots_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
                         struct wire_arena *a)
 {
     struct wire_boots *boots;
-    struct wire_boot *list;
+    enum err e;
 
     if (m->n_boots == 0) {
         return ERR_OK;
@@ -49,26 +49,13 @@ enum err wire_boots_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
     if (m->n_boots > WIRE_BOOTS_MAX) {
         return ERR_FULL;
     }
-    wire_arena_allow(a, sizeof *boots + (m->n_boots + 1) * sizeof *list);
+    wire_arena_allow(a, sizeof *boots + (m->n_boots + 1) * sizeof *boots->list);
     boots = wire_arena_alloc(a, sizeof *boots);
-    list = wire_arena_array(a, m->n_boots, sizeof *list);
-    if (!boots || !list) {
+    if (!boots) {
         return a->bad;
     }
-    for (size_t i = 0; i < m->n_boots; i++) {
-        const Procfleet__V1__Boot *b = m->boots[i];
-
-        list[i] = (struct wire_boot){.host = b->host,
-                                     .booted_ns = b->booted_ns,
-                                     .first_ns = b->first_ns,
-                                     .last_ns = b->last_ns,
-                                     .end = (uint8_t)b->end};
-        if (b->host >= out->n_hosts || b->end >= WIRE_BOOT_ENDS ||
-            !wire_uuid_get(&list[i].boot, b->has_boot, &b->boot)) {
-            return ERR_CORRUPT;
-        }
-    }
-    *boots = (struct wire_boots){m->n_boots, list};
+    boots->n = m->n_boots;
     out->boots = boots;
-    return ERR_OK;
+    e = wire_table_get_list(&boots->list, m->boots, m->n_boots, &wire_boots_table, a);
+    return e || boots_are_sound(boots, out->n_hosts) ? e : ERR_CORRUPT;
 }
