@@ -7,12 +7,19 @@
 #include "proto/query.pb-c.h"
 #include "tests/support/t.h"
 
-#define TABLES(X)          \
-    X(wire_answer)         \
-    X(wire_answer_trend)   \
-    X(wire_boots)          \
-    X(wire_outliers)       \
-    X(wire_outliers_class) \
+#define TABLES(X)                  \
+    X(wire_admin_disconnect)       \
+    X(wire_admin_disconnect_reply) \
+    X(wire_admin_forget)           \
+    X(wire_admin_forget_reply)     \
+    X(wire_admin_log_level)        \
+    X(wire_admin_log_level_reply)  \
+    X(wire_admin_status)           \
+    X(wire_answer)                 \
+    X(wire_answer_trend)           \
+    X(wire_boots)                  \
+    X(wire_outliers)               \
+    X(wire_outliers_class)         \
     X(wire_providers)
 
 #define DECLARE(name) extern const struct wire_table name##_table;
