@@ -18,6 +18,10 @@
     X(wire_answer)                 \
     X(wire_answer_trend)           \
     X(wire_boots)                  \
+    X(wire_enroll)                 \
+    X(wire_enroll_certificate)     \
+    X(wire_enroll_renew)           \
+    X(wire_enroll_renew_expired)   \
     X(wire_outliers)               \
     X(wire_outliers_class)         \
     X(wire_providers)
