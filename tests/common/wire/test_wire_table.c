@@ -24,7 +24,12 @@
     X(wire_enroll_renew_expired)   \
     X(wire_outliers)               \
     X(wire_outliers_class)         \
-    X(wire_providers)
+    X(wire_providers)              \
+    X(wire_rpc_heartbeat)          \
+    X(wire_rpc_heartbeat_reply)    \
+    X(wire_rpc_hello)              \
+    X(wire_rpc_hello_reply)        \
+    X(wire_rpc_push_reply)
 
 #define DECLARE(name) extern const struct wire_table name##_table;
 TABLES(DECLARE)
