@@ -29,7 +29,9 @@
     X(wire_rpc_heartbeat_reply)    \
     X(wire_rpc_hello)              \
     X(wire_rpc_hello_reply)        \
-    X(wire_rpc_push_reply)
+    X(wire_rpc_push_reply)         \
+    X(wire_web_reply)              \
+    X(wire_web_request)
 
 #define DECLARE(name) extern const struct wire_table name##_table;
 TABLES(DECLARE)
