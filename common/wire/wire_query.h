@@ -122,7 +122,7 @@ struct wire_server_info {
     uint8_t frame_version_min, frame_version_max;
     struct uuid id; /* new at each start of the collector */
     size_t n_methods;
-    struct {
+    struct wire_method {
         char name[64];
         uint32_t id;
     } methods[64];

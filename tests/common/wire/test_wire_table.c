@@ -25,6 +25,8 @@
     X(wire_outliers)               \
     X(wire_outliers_class)         \
     X(wire_providers)              \
+    X(wire_query)                  \
+    X(wire_query_server_info)      \
     X(wire_rpc_heartbeat)          \
     X(wire_rpc_heartbeat_reply)    \
     X(wire_rpc_hello)              \
