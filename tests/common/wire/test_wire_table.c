@@ -22,6 +22,12 @@
     X(wire_enroll_certificate)     \
     X(wire_enroll_renew)           \
     X(wire_enroll_renew_expired)   \
+    X(wire_feed_fetch)             \
+    X(wire_feed_fetch_reply)       \
+    X(wire_feed_poll)              \
+    X(wire_feed_poll_reply)        \
+    X(wire_feed_subscriptions)     \
+    X(wire_feed_unsubscribe)       \
     X(wire_outliers)               \
     X(wire_outliers_class)         \
     X(wire_providers)              \
