@@ -1,155 +1,132 @@
 #include "common/wire/wire_facts.h"
 
+#include "common/wire/wire_table.h"
+
 #define PACK_BYTES (64u << 10)
 
-/* -- encode -- */
+/* -- tables -- */
 
-static enum err put_parts(Procfleet__V1__Inventory *m, const struct inventory *in,
-                          struct wire_arena *a)
-{
-    Procfleet__V1__Disk *disks = wire_list(&m->disks, in->n_disks, sizeof *disks, a);
-    Procfleet__V1__Nic *nics = wire_list(&m->nics, in->n_nics, sizeof *nics, a);
-    protobuf_c_boolean has;
-    enum err e = disks && nics ? ERR_OK : a->bad;
+#define OF struct inventory_disk, Procfleet__V1__Disk
+static const struct wire_field disk_fields[] = {
+    WIRE_TEXT(model, INVENTORY_TEXT_MAX),
+    WIRE_NUM(bytes),
+    WIRE_NUM(rotational),
+    WIRE_END,
+};
+#undef OF
+static const struct wire_table disk_table = WIRE_TABLE(inventory_disk, disk, disk_fields);
 
-    m->gpus = wire_arena_array(a, in->n_gpus, sizeof *m->gpus);
-    e = m->gpus ? e : a->bad;
-    for (size_t i = 0; !e && i < in->n_disks; i++) {
-        procfleet__v1__disk__init(&disks[i]);
-        WIRE_PUT(&disks[i], bytes, in->disks[i].bytes);
-        WIRE_PUT(&disks[i], rotational, in->disks[i].rotational);
-        e = WIRE_PUT_TEXT(&disks[i], model, in->disks[i].model, INVENTORY_TEXT_MAX, a);
-    }
-    for (size_t i = 0; !e && i < in->n_nics; i++) {
-        procfleet__v1__nic__init(&nics[i]);
-        WIRE_PUT(&nics[i], bits, in->nics[i].bits);
-        e = WIRE_PUT_TEXT(&nics[i], name, in->nics[i].name, INVENTORY_TEXT_MAX, a);
-    }
-    for (size_t i = 0; !e && i < in->n_gpus; i++) {
-        e = wire_text_put(&has, &m->gpus[i], in->gpus[i], INVENTORY_TEXT_MAX, a);
-    }
-    m->n_disks = in->n_disks;
-    m->n_nics = in->n_nics;
-    m->n_gpus = in->n_gpus;
-    return e;
-}
+#define OF struct inventory_nic, Procfleet__V1__Nic
+static const struct wire_field nic_fields[] = {
+    WIRE_TEXT(name, INVENTORY_TEXT_MAX),
+    WIRE_NUM(bits),
+    WIRE_END,
+};
+#undef OF
+static const struct wire_table nic_table = WIRE_TABLE(inventory_nic, nic, nic_fields);
 
-static enum err put_inventory(Procfleet__V1__Inventory *m, const struct inventory *in,
-                              struct wire_arena *a)
-{
-    enum err e = ERR_OK;
+#define OF           struct inventory, Procfleet__V1__Inventory
+#define TEXT(name)   WIRE_TEXT(name, INVENTORY_TEXT_MAX),
+#define NUMBER(name) WIRE_NUM(name),
+static const struct wire_field inventory_fields[] = {
+    INVENTORY_TEXTS(TEXT) INVENTORY_NUMBERS(NUMBER) WIRE_NUM(boot_time),
+    WIRE_LIST_IN(disks, n_disks, &disk_table),
+    WIRE_TEXTS_IN(gpus, n_gpus, gpus, INVENTORY_TEXT_MAX),
+    WIRE_LIST_IN(nics, n_nics, &nic_table),
+    WIRE_END,
+};
+#undef NUMBER
+#undef TEXT
+#undef OF
+static const struct wire_table inventory_table = WIRE_TABLE(inventory, inventory, inventory_fields);
 
-    procfleet__v1__inventory__init(m);
-#define PUT_ONE(name) e = e ? e : WIRE_PUT_TEXT(m, name, in->name, INVENTORY_TEXT_MAX, a);
-    INVENTORY_TEXTS(PUT_ONE)
-#undef PUT_ONE
-#define PUT_ONE(name) WIRE_PUT(m, name, in->name);
-    INVENTORY_NUMBERS(PUT_ONE)
-#undef PUT_ONE
-    WIRE_PUT(m, boot_time, in->boot_time);
-    return e ? e : put_parts(m, in, a);
-}
+#define OF struct label, Procfleet__V1__Label
+static const struct wire_field label_fields[] = {
+    WIRE_TEXT(key, LABEL_KEY_MAX),
+    WIRE_TEXT(value, LABEL_VALUE_MAX),
+    WIRE_NUM(assigned),
+    WIRE_END,
+};
+#undef OF
+static const struct wire_table label_table = WIRE_TABLE(label, label, label_fields);
+
+#define OF struct facts, Procfleet__V1__Facts
+static const struct wire_field facts_fields[] = {
+    WIRE_PART(inventory, &inventory_table),
+    WIRE_LIST_IN(labels, n_labels, &label_table),
+    WIRE_END,
+};
+#undef OF
+const struct wire_table wire_facts_table = WIRE_TABLE(facts, facts, facts_fields);
+
+/* -- as fields of others -- */
 
 enum err wire_facts_put(Procfleet__V1__Inventory **inventory, size_t *n_labels,
                         Procfleet__V1__Label ***labels, const struct facts *f, struct wire_arena *a)
 {
-    Procfleet__V1__Label *items;
-    enum err e;
+    Procfleet__V1__Facts m;
+    enum err e = wire_table_put(&m, f, &wire_facts_table, a);
 
-    if (f->inventory.n_disks > INVENTORY_PARTS_MAX || f->inventory.n_gpus > INVENTORY_PARTS_MAX ||
-        f->inventory.n_nics > INVENTORY_PARTS_MAX || f->n_labels > INVENTORY_LABELS_MAX) {
-        return ERR_INVALID;
-    }
-    *inventory = wire_arena_alloc(a, sizeof **inventory);
-    items = wire_list(labels, f->n_labels, sizeof *items, a);
-    if (!*inventory || !items) {
-        return a->bad;
-    }
-    e = put_inventory(*inventory, &f->inventory, a);
-    for (size_t i = 0; !e && i < f->n_labels; i++) {
-        procfleet__v1__label__init(&items[i]);
-        WIRE_PUT(&items[i], assigned, f->labels[i].assigned);
-        e = WIRE_PUT_TEXT(&items[i], key, f->labels[i].key, LABEL_KEY_MAX, a);
-        e = e ? e : WIRE_PUT_TEXT(&items[i], value, f->labels[i].value, LABEL_VALUE_MAX, a);
-    }
-    *n_labels = f->n_labels;
+    *inventory = m.inventory;
+    *n_labels = m.n_labels;
+    *labels = m.labels;
     return e;
 }
 
-/* -- decode -- */
-
-static bool get_text(struct str *out, protobuf_c_boolean has, const ProtobufCBinaryData *t)
-{
-    return wire_text_get(out, has, t, INVENTORY_TEXT_MAX) &&
-           inventory_text_ok(*out, INVENTORY_TEXT_MAX);
-}
-
-static enum err get_parts(struct inventory *out, const Procfleet__V1__Inventory *m)
+/* Calls `each` with all texts of the inventory until one is refused. */
+static bool inventory_texts(struct inventory *in, bool (*each)(struct str *text, void *ctx),
+                            void *ctx)
 {
     bool ok = true;
 
-    if (m->n_disks > INVENTORY_PARTS_MAX || m->n_gpus > INVENTORY_PARTS_MAX ||
-        m->n_nics > INVENTORY_PARTS_MAX) {
-        return ERR_FULL;
+#define EACH(name) ok = ok && each(&in->name, ctx);
+    INVENTORY_TEXTS(EACH)
+#undef EACH
+    for (size_t i = 0; i < in->n_disks; i++) {
+        ok = ok && each(&in->disks[i].model, ctx);
     }
-    for (size_t i = 0; i < m->n_disks; i++) {
-        ok = ok && get_text(&out->disks[i].model, m->disks[i]->has_model, &m->disks[i]->model);
-        out->disks[i].bytes = m->disks[i]->bytes;
-        out->disks[i].rotational = m->disks[i]->rotational != 0;
+    for (size_t i = 0; i < in->n_gpus; i++) {
+        ok = ok && each(&in->gpus[i], ctx);
     }
-    for (size_t i = 0; i < m->n_nics; i++) {
-        ok = ok && get_text(&out->nics[i].name, m->nics[i]->has_name, &m->nics[i]->name);
-        out->nics[i].bits = m->nics[i]->bits;
+    for (size_t i = 0; i < in->n_nics; i++) {
+        ok = ok && each(&in->nics[i].name, ctx);
     }
-    for (size_t i = 0; i < m->n_gpus; i++) {
-        ok = ok && get_text(&out->gpus[i], 1, &m->gpus[i]);
-    }
-    out->n_disks = m->n_disks;
-    out->n_nics = m->n_nics;
-    out->n_gpus = m->n_gpus;
-    return ok ? ERR_OK : ERR_CORRUPT;
+    return ok;
 }
 
-static enum err get_inventory(struct inventory *out, const Procfleet__V1__Inventory *m)
+static bool text_is_sound(struct str *text, void *ctx)
 {
+    (void)ctx;
+    return inventory_text_ok(*text, INVENTORY_TEXT_MAX);
+}
+
+/* Each key once. */
+static bool labels_are_sound(struct facts *f)
+{
+    size_t n = f->n_labels;
     bool ok = true;
 
-#define GET_ONE(name) ok = ok && get_text(&out->name, m->has_##name, &m->name);
-    INVENTORY_TEXTS(GET_ONE)
-#undef GET_ONE
-#define GET_ONE(name) out->name = m->name;
-    INVENTORY_NUMBERS(GET_ONE)
-#undef GET_ONE
-    out->boot_time = m->boot_time;
-    return ok ? get_parts(out, m) : ERR_CORRUPT;
-}
+    for (f->n_labels = 0; ok && f->n_labels < n; f->n_labels++) {
+        const struct label *l = &f->labels[f->n_labels];
 
-static bool has_label(const struct facts *f, struct str key)
-{
-    return inventory_label(f, key).p != NULL;
+        ok = inventory_label_ok(l) && !inventory_label(f, l->key).p;
+    }
+    return ok;
 }
 
 enum err wire_facts_get(struct facts *out, const Procfleet__V1__Inventory *inventory,
                         size_t n_labels, Procfleet__V1__Label *const *labels)
 {
+    Procfleet__V1__Facts m = PROCFLEET__V1__FACTS__INIT;
     enum err e;
 
-    *out = (struct facts){.n_labels = 0};
-    e = inventory ? get_inventory(&out->inventory, inventory) : ERR_OK;
-    if (n_labels > INVENTORY_LABELS_MAX) {
-        return ERR_FULL;
-    }
-    for (size_t i = 0; !e && i < n_labels; i++) {
-        struct label *l = &out->labels[i];
-
-        if (!wire_text_get(&l->key, labels[i]->has_key, &labels[i]->key, LABEL_KEY_MAX) ||
-            !wire_text_get(&l->value, labels[i]->has_value, &labels[i]->value, LABEL_VALUE_MAX) ||
-            !inventory_label_ok(l) || has_label(out, l->key)) {
-            return ERR_CORRUPT;
-        }
-        l->value.p = l->value.p ? l->value.p : "";
-        l->assigned = labels[i]->assigned != 0;
-        out->n_labels++;
+    m.inventory = (Procfleet__V1__Inventory *)(uintptr_t)inventory;
+    m.n_labels = n_labels;
+    m.labels = (Procfleet__V1__Label **)(uintptr_t)labels;
+    memset(out, 0, sizeof *out);
+    e = wire_table_get(out, &m, &wire_facts_table, NULL); /* all lists are arrays in it */
+    if (!e && !(inventory_texts(&out->inventory, text_is_sound, NULL) && labels_are_sound(out))) {
+        e = ERR_CORRUPT;
     }
     return e;
 }
@@ -214,36 +191,22 @@ enum err wire_facts_encode(struct buf *out, const struct facts *f)
     return e;
 }
 
-static void keep(struct str *s, struct arena *a, bool *bad)
+static bool text_keep(struct str *text, void *arena)
 {
-    if (s->p) {
-        s->p = arena_dup(a, s->p, s->n);
-        *bad = *bad || !s->p;
+    if (text->p) {
+        text->p = arena_dup(arena, text->p, text->n);
     }
+    return text->p || !text->n;
 }
 
 static enum err facts_keep(struct facts *f, struct arena *a)
 {
-    struct inventory *in = &f->inventory;
-    bool bad = false;
+    bool ok = inventory_texts(&f->inventory, text_keep, a);
 
-#define KEEP_ONE(name) keep(&in->name, a, &bad);
-    INVENTORY_TEXTS(KEEP_ONE)
-#undef KEEP_ONE
-    for (size_t i = 0; i < in->n_disks; i++) {
-        keep(&in->disks[i].model, a, &bad);
-    }
-    for (size_t i = 0; i < in->n_gpus; i++) {
-        keep(&in->gpus[i], a, &bad);
-    }
-    for (size_t i = 0; i < in->n_nics; i++) {
-        keep(&in->nics[i].name, a, &bad);
-    }
     for (size_t i = 0; i < f->n_labels; i++) {
-        keep(&f->labels[i].key, a, &bad);
-        keep(&f->labels[i].value, a, &bad);
+        ok = ok && text_keep(&f->labels[i].key, a) && text_keep(&f->labels[i].value, a);
     }
-    return bad ? ERR_FULL : ERR_OK;
+    return ok ? ERR_OK : ERR_FULL;
 }
 
 enum err wire_facts_decode(struct facts *out, const void *p, size_t n, struct arena *a)

@@ -22,6 +22,7 @@
     X(wire_enroll_certificate)     \
     X(wire_enroll_renew)           \
     X(wire_enroll_renew_expired)   \
+    X(wire_facts)                  \
     X(wire_feed_fetch)             \
     X(wire_feed_fetch_reply)       \
     X(wire_feed_poll)              \
