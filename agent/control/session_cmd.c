@@ -81,9 +81,9 @@ const struct opt_command session_cmd_opts = {
     .examples = "  procfleet-agent session list\n"
                 "  procfleet-agent session providers\n"
                 "  procfleet-agent session level L3 --for 5min\n"
-                "\nAll but 'list' and 'providers' ask the running agent, as an administrator "
-                "(Linux: root or its "
-                "user, and with its --config). What was changed lasts until it ends.\n"
+                "\nAll but 'list' and 'providers' ask the running agent, as an administrator\n"
+                "(Linux: root or its user, and with its --config). What was changed lasts\n"
+                "until it ends.\n"
                 "Exit codes: 0 done, 1 refused or not there, 2 usage\n",
 };
 

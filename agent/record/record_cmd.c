@@ -45,10 +45,9 @@ const struct opt_command record_cmd_opts = {
     .examples = "  procfleet-agent record -o slow --profile cpu,disk --for 30s --stacks\n"
                 "  procfleet-agent record -o last --profile dotnet --ring 256MiB --for 1h\n"
                 "  procfleet-etl summary --merge slow.kernel.etl slow.user.etl\n"
-                "\nIt needs an administrator; one recording at a time on a host, beside the agent "
-                "and others' "
-                "sessions. Exit codes: 0 done, 1 failed or not possible here, 2 usage, 5 events "
-                "were lost\n",
+                "\nIt needs an administrator; one recording at a time on a host, beside the agent\n"
+                "and others' sessions.\n"
+                "Exit codes: 0 done, 1 failed or not possible here, 2 usage, 5 events were lost\n",
 };
 
 static int record_fail(enum err e, const char *text)
