@@ -18,8 +18,9 @@
  * Differences and products are taken modulo 2^64, so every value survives. Sections instead of one
  * run after the other, because of what compresses them: like bytes stand beside like. */
 
-#define MAP_BITS 64u /* values whose bits are handled at once */
-#define SLACK    8u  /* bytes behind the end that varint_put_short may touch */
+#define MAP_BITS  64u /* values whose bits are handled at once */
+#define SHORT_RUN 16u
+#define SLACK     8u /* bytes behind the end that varint_put_short may touch */
 
 static inline uint64_t unzigzag(uint64_t u)
 {
@@ -200,6 +201,44 @@ static inline void fill(int64_t *to, const int64_t *end, int64_t v)
     }
 }
 
+/* As decode_run, for runs of at most SHORT_RUN values: how long each of theirs repeats is harder to
+ * foresee than all are to add up. */
+static bool decode_short_run(int64_t *values, uint32_t count, struct reader *r)
+{
+    uint64_t v = (uint64_t)values[0] * r->scale, scale = r->scale, bits, d;
+    const uint8_t *p = r->p;
+
+    values[0] = (int64_t)v;
+    if (count == 1) {
+        return true;
+    }
+    if (!take_bits(&bits, r, count - 1)) {
+        return false;
+    }
+    if (!bits) {
+        for (uint32_t i = 1; i < count; i++) {
+            values[i] = (int64_t)v;
+        }
+        return true;
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        values[i] = 0;
+    }
+    for (; bits; bits &= bits - 1) {
+        p = get_fast(&d, p, r->end);
+        if (!p) {
+            return false;
+        }
+        values[1 + __builtin_ctzll(bits)] = (int64_t)(r->moving ? unzigzag(d) : d);
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        v += (uint64_t)values[i] * scale;
+        values[i] = (int64_t)v;
+    }
+    r->p = p;
+    return true;
+}
+
 /* Fills a run, whose first place holds its base; false when the numbers end too soon, or when there
  * are bits behind the last value. Most values repeat the one before them. */
 __attribute__((always_inline)) static inline bool decode_run(int64_t *values, uint32_t count,
@@ -263,7 +302,8 @@ enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, en
     r.p += maps;
     v = values;
     for (size_t i = 0; i < n_runs; i++) {
-        if (!decode_run(v, counts[i], &r)) {
+        if (!(counts[i] <= SHORT_RUN ? decode_short_run(v, counts[i], &r)
+                                     : decode_run(v, counts[i], &r))) {
             return ERR_CORRUPT;
         }
         v += counts[i];
