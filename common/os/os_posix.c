@@ -585,7 +585,7 @@ static void *stop_main(void *unused)
 
 enum err os_stop_install(void (*on_stop)(void *), void *arg)
 {
-    struct sigaction sa = {.sa_handler = stop_handler};
+    struct sigaction sa = {.sa_handler = stop_handler, .sa_flags = SA_RESTART};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     pthread_t id;
 

@@ -9,7 +9,7 @@
 #define LARGE_BYTES   16384u /* from here a chunk of its own, given back when freed */
 #define ALIGN         16u
 #define BUDGET_FACTOR 20u
-#define BUDGET_BASE   4096u
+#define BUDGET_BASE   16384u /* for a list of messages that are empty */
 #define BUDGET_MAX    (8u << 20)
 
 struct wire_chunk {
