@@ -552,8 +552,10 @@ static void what_has_no_room_or_is_known_nowhere_is_counted(void **state)
     assert_in_range(held, 1, many - 1);
     question_make(&r, 7777, 'a');
     put_live(f, &r, &out);
-    await_answer(f);
-    assert_err(forward_held(f, &ev), ERR_NOTFOUND);
+    do { /* two may be asked about, and answered one by one */
+        await_answer(f);
+        assert_err(forward_held(f, &ev), ERR_NOTFOUND);
+    } while (s->held > 0);
     assert_int_equal(s->out, out + held);
     assert_int_equal(s->in, sum(s));
     assert_int_equal(s->in, s->out + s->no_schema);
