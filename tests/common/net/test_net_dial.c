@@ -101,7 +101,9 @@ static void who_dials_into_nothing_begins_anew_soon(void **state)
         net_client_problem(c, &problem);
     } while (!problem.text[0] && os_mono_ns() - begun_ns < GIVES_UP_MAX + 5 * CLK_S);
     assert_true(os_mono_ns() - begun_ns < GIVES_UP_MAX);
-    assert_non_null(strstr(problem.text, "no answer"));
+    if (!strstr(problem.text, "no answer")) {
+        fail_msg("it says: %s", problem.text);
+    }
     net_client_close(c);
     for (unsigned i = 0; i < 4; i++) {
         close(fds[i]);
