@@ -44,40 +44,38 @@ static const struct source_provider providers[] = {
 #define BIT(n) (1u << (n))
 
 static const struct {
-    const char *name, *brief;
+    const char *name;
     uint32_t flags;
     unsigned stacks, providers; /* BIT of each */
     bool clr_rundown;
 } profiles[] = {
-    {"cpu", "who runs, waits and is ready",
+    /* who runs, waits and is ready */
+    {"cpu",
      BASE | ETW_FLAG_CSWITCH | ETW_FLAG_DISPATCHER | ETW_FLAG_PROFILE | ETW_FLAG_DPC |
          ETW_FLAG_INTERRUPT,
      BIT(CSWITCH) | BIT(READY) | BIT(SAMPLE), 0, false},
-    {"disk", "requests of disks, and who faults from disk",
+    /* requests of disks, and who faults from disk */
+    {"disk",
      BASE | ETW_FLAG_DISK_IO | ETW_FLAG_DISK_INIT | ETW_FLAG_HARD_FAULTS | ETW_FLAG_FILE_IO |
          FILE_NAMES,
      BIT(DISK_READ) | BIT(FAULT), 0, false},
-    {"dotnet", "collections, compiled methods, exceptions and contention of .NET",
-     BASE | ETW_FLAG_CSWITCH | ETW_FLAG_PROFILE, BIT(SAMPLE), BIT(CLR), true},
-    {"file", "operations on files and the registry",
+    /* collections, compiled methods, exceptions and contention of .NET */
+    {"dotnet", BASE | ETW_FLAG_CSWITCH | ETW_FLAG_PROFILE, BIT(SAMPLE), BIT(CLR), true},
+    /* operations on files and the registry */
+    {"file",
      BASE | ETW_FLAG_FILE_IO | ETW_FLAG_FILE_IO_INIT | FILE_NAMES | ETW_FLAG_REGISTRY |
          ETW_FLAG_DISK_IO | ETW_FLAG_HARD_FAULTS,
      BIT(CREATE) | BIT(READ) | BIT(WRITE), 0, false},
-    {"general", "a bit of everything",
+    /* a bit of everything */
+    {"general",
      BASE | ETW_FLAG_CSWITCH | ETW_FLAG_PROFILE | ETW_FLAG_DISK_IO | ETW_FLAG_HARD_FAULTS |
          ETW_FLAG_NETWORK | FILE_NAMES,
      BIT(SAMPLE), BIT(CLR) | BIT(DNS), false},
-    {"network", "connections, names and requests of HTTP", BASE | ETW_FLAG_NETWORK, 0,
-     BIT(TCPIP) | BIT(DNS) | BIT(HTTP) | BIT(RPC), false},
+    /* connections, names and requests of HTTP */
+    {"network", BASE | ETW_FLAG_NETWORK, 0, BIT(TCPIP) | BIT(DNS) | BIT(HTTP) | BIT(RPC), false},
 };
 
 #define PROFILES (sizeof profiles / sizeof *profiles)
-
-const char *record_profile(size_t i, const char **brief)
-{
-    *brief = i < PROFILES ? profiles[i].brief : NULL;
-    return i < PROFILES ? profiles[i].name : NULL;
-}
 
 static void record_add_stack(struct record_plan *plan, const struct record_stack *s)
 {

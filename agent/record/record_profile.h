@@ -27,9 +27,6 @@ struct record_plan {
     ETW_GUID(0xa669021c, 0xc450, 0x4609, 0xa0, 0x35, 0x5a, 0xf5, 0x9a, 0xf4, 0xdf, 0x18)
 #define RECORD_CLR_RUNDOWN_KEYWORDS UINT64_C(0x118) /* Loader, Jit, EndEnumeration */
 
-/* The i-th profile's name and what it is for; NULL behind the last. */
-const char *record_profile(size_t i, const char **brief);
-
 /* Adds the profile that is called by these n bytes. Errors: ERR_NOTFOUND */
 NODISCARD enum err record_profile_add(struct record_plan *plan, const char *name, size_t n);
 

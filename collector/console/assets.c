@@ -14,7 +14,8 @@ static bool assets_starts(struct str *s, const char *with)
     return true;
 }
 
-const struct console_asset *assets_find(struct str path)
+/* What is served under `path`: "/" is index.html, the rest is /a/HASH/NAME. NULL: nothing is. */
+static const struct console_asset *assets_find(struct str path)
 {
     bool root = str_eq(path, str_make("/"));
 

@@ -22,9 +22,6 @@ struct console_asset {
 extern const struct console_asset console_assets[];
 extern const size_t console_assets_n;
 
-/* What is served under `path`: "/" is index.html, the rest is /a/HASH/NAME. NULL: nothing is. */
-const struct console_asset *assets_find(struct str path);
-
 /* Whether the header Accept-Encoding names this coding, in small letters, and wants it. */
 bool assets_accepts(struct str accept_encoding, const char *coding);
 

@@ -10,7 +10,10 @@
 
 #define NEVER "0001-01-01T00:00:00Z" /* Alertmanager's word for: it has no end yet */
 
-void notify_body_key(char text[NOTIFY_KEY_TEXT], struct str host, const struct notice *n)
+#define NOTIFY_KEY_TEXT 17u
+
+/* What it is about, for the alert's fingerprint: a hash of rule, host and subject. */
+static void notify_body_key(char text[NOTIFY_KEY_TEXT], struct str host, const struct notice *n)
 {
     const struct str parts[] = {n->rule, host, n->of, n->subject};
     uint64_t sum = 0;

@@ -15,10 +15,6 @@ enum notify_format {
     NOTIFY_ALERTMANAGER_API, /* what it takes at /api/v2/alerts: the list of alerts alone */
 };
 
-/* What it is about, for the alert's fingerprint: a hash of rule, host and subject. */
-#define NOTIFY_KEY_TEXT 17u
-void notify_body_key(char text[NOTIFY_KEY_TEXT], struct str host, const struct notice *n);
-
 /* NOTIFY_ALERTMANAGER_API: what fires ends at ends_ns unless it is told again before: what is told
  * of no end, Alertmanager ends after its resolve_timeout. */
 #define NOTIFY_ENDS_NS (900 * CLK_S)

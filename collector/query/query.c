@@ -544,7 +544,8 @@ void query_remark(struct query *q, enum query_note kind, const struct query_span
     r->n += (size_t)n;
 }
 
-bool query_broke_off(const struct query_span *s)
+/* A recording that was killed half-way. */
+static bool query_broke_off(const struct query_span *s)
 {
     return s->over && !(s->about->flags & BATCH_LAST);
 }

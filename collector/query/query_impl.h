@@ -140,8 +140,6 @@ bool query_is_believed(const struct store_host *h);
  * alive then is not any more. */
 bool query_has_ended(const struct store_host *h, const struct query_host_state *state);
 
-/* A recording that was killed half-way. */
-bool query_broke_off(const struct query_span *s);
 /* Remarks that the host is a recording, and how far it came. */
 void query_remark_replay(struct query *q, const struct query_span *s);
 

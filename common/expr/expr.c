@@ -59,7 +59,8 @@ static struct str source(const struct parser *p, size_t at, size_t end)
     return s;
 }
 
-const char *expr_dim_name(struct expr_dim dim)
+/* "a time", "bytes": for error texts. */
+static const char *expr_dim_name(struct expr_dim dim)
 {
     if (dim.share) {
         return "a share, as 25%";

@@ -133,9 +133,6 @@ bool expr_limit(const struct expr *x, uint32_t slot, long double *number);
 /* The first field of a slot below this, if there is one. */
 bool expr_field_below(const struct expr *x, uint32_t end, uint32_t *slot);
 
-/* "a time", "bytes": for error texts. */
-const char *expr_dim_name(struct expr_dim dim);
-
 const char *expr_fn_name(enum expr_fn fn);
 
 /* Makers of values, for `get`. */

@@ -70,7 +70,6 @@ struct http_server_call {
     unsigned status;
     struct http_server_stream stream;
     struct buf body;
-    const char *method;
     char address[HTTP_SERVER_ADDRESS];
     char path[HTTP_SERVER_TARGET_MAX];
 };
@@ -621,7 +620,6 @@ static enum MHD_Result request_begin(struct http_server *h, struct MHD_Connectio
     call->mhd = mhd;
     call->conn = conn_of(mhd);
     call->route = route;
-    call->method = route->method;
     memcpy(call->address, call->conn->address, sizeof call->address);
     buf_init(&call->body, route->body_max);
     memcpy(call->path, path, strlen(path) + 1);
@@ -662,11 +660,6 @@ static size_t unescape_nothing(void *cls, struct MHD_Connection *mhd, char *text
 const char *http_server_path(const struct http_server_call *call)
 {
     return call->path;
-}
-
-const char *http_server_method(const struct http_server_call *call)
-{
-    return call->method;
 }
 
 const char *http_server_address(const struct http_server_call *call)

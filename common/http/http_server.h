@@ -82,11 +82,10 @@ NODISCARD enum err http_server_start(struct http_server **out, const struct http
 void http_server_stop(struct http_server *h);
 unsigned http_server_port(const struct http_server *h);
 
-/* -- a call; path, method and address are valid until http_server_answer, the rest only until the
- *    handler returns -- */
+/* -- a call; path and address are valid until http_server_answer, the rest only until the handler
+ *    returns -- */
 
 const char *http_server_path(const struct http_server_call *call); /* as sent, without the query */
-const char *http_server_method(const struct http_server_call *call);
 const char *http_server_address(const struct http_server_call *call); /* the peer's, no port */
 const char *http_server_header(const struct http_server_call *call, const char *name); /* or NULL */
 struct str http_server_body(const struct http_server_call *call);

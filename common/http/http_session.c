@@ -387,13 +387,6 @@ void http_session_touch(struct http_session_table *t, uint64_t id, struct http_s
     }
 }
 
-int64_t http_session_until_ns(const struct http_session_table *t, uint64_t id)
-{
-    const struct session *s = session_of(t, id);
-
-    return s && s->until_ns != INT64_MAX ? s->until_ns : 0;
-}
-
 /* -- their end -- */
 
 static void session_end(struct session *s, const char *reason, http_session_on_end on_end,

@@ -86,7 +86,6 @@ bool http_session_lives(const struct http_session_table *t, uint64_t id,
                         struct http_session_now now);
 /* Keeps it from ending for lack of use. */
 void http_session_touch(struct http_session_table *t, uint64_t id, struct http_session_now now);
-int64_t http_session_until_ns(const struct http_session_table *t, uint64_t id); /* UTC; 0: none */
 
 /* -- their end -- */
 

@@ -211,12 +211,6 @@ static bool matches(const struct run_set *s, const struct run_file *f, const cha
     return false;
 }
 
-bool run_set_matches(const struct run_set *s, const struct run_file *f, const char *const *patterns,
-                     size_t n)
-{
-    return matches(s, f, patterns, n, false);
-}
-
 static enum err entry_load(struct entry *x, unsigned sections, struct errmsg *why)
 {
     struct errmsg inner = {""};

@@ -24,10 +24,6 @@ NODISCARD enum err run_set_add(struct run_set *s, struct run_file *f);
 /* All of them by time, heads and hosts only as far as run_set_add_dir goes. */
 size_t run_set_list(const struct run_set *s, const struct run_file *const **out);
 
-/* Whether the run is one of those that the n patterns name. */
-bool run_set_matches(const struct run_set *s, const struct run_file *f, const char *const *patterns,
-                     size_t n);
-
 /* The runs that the patterns name, by time, with these sections. `any_nth` ignores what stands
  * behind "@": all runs of the names. *out has room for run_set_list's number; borrowed from the set
  * until a find that asks for more sections. Errors: ERR_NOMEM, those of run_file_read */

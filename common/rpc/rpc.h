@@ -60,7 +60,6 @@ void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out);
  * for Ingest/Push, whose payload goes on as it stands. */
 const uint8_t *rpc_call_payload(const struct rpc_call *c, size_t *n);
 const struct net_identity *rpc_call_peer(const struct rpc_call *c);
-const struct frame_request *rpc_call_header(const struct rpc_call *c);
 int64_t rpc_call_deadline_ns(const struct rpc_call *c); /* monotonic */
 /* The same for work that the handler does before it returns, and valid until then: it passes at
  * once when the server stops. DEADLINE_EXCEEDED is reported as UNAVAILABLE then. */
@@ -80,9 +79,7 @@ void rpc_fail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms, c
 void rpc_fail_detail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms,
                      const char *key, const char *value, const char *fmt, ...) PRINTF_LIKE(6, 7);
 
-/* Methods registered, for GetServerInfo: name and fixed id (stable hash of the name). */
-size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids,
-                          size_t max);
+/* The fixed number of a method, for GetServerInfo. */
 uint32_t rpc_method_id(const char *name); /* FNV-1a, 32 bits; 0 becomes 1 */
 
 /* Whether a service descriptor names the method. */

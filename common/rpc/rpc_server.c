@@ -195,11 +195,6 @@ const struct net_identity *rpc_call_peer(const struct rpc_call *c)
     return net_server_peer(c->request);
 }
 
-const struct frame_request *rpc_call_header(const struct rpc_call *c)
-{
-    return &c->header;
-}
-
 int64_t rpc_call_deadline_ns(const struct rpc_call *c)
 {
     return c->deadline_ns;
@@ -660,17 +655,6 @@ int64_t rpc_server_stuck_ns(struct rpc_server *s, int64_t now_ns)
     os_mutex_unlock(s->lock);
     waiting_ns = now_ns > since_ns ? now_ns - since_ns : 0;
     return waiting_ns > listener_ns ? waiting_ns : listener_ns;
-}
-
-size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids, size_t max)
-{
-    size_t n = s->conf.n_methods < max ? s->conf.n_methods : max;
-
-    for (size_t i = 0; i < n; i++) {
-        names[i] = s->methods[i].name;
-        ids[i] = rpc_method_id(s->methods[i].name);
-    }
-    return n;
 }
 
 /* -- methods -- */

@@ -240,11 +240,6 @@ uint64_t etl_images_kernel_base(const struct etl_images *m)
     return m->kernel_base;
 }
 
-size_t etl_images_modules(const struct etl_images *m)
-{
-    return m->n_modules;
-}
-
 const struct etl_images_module *etl_images_module(const struct etl_images *m, uint32_t module)
 {
     return &m->modules[module];

@@ -45,7 +45,6 @@ const struct etl_images_one *etl_images_find(const struct etl_images *m, uint32_
                                              uint64_t address, int64_t wall_ns);
 uint64_t etl_images_kernel_base(const struct etl_images *m); /* the lowest; UINT64_MAX: none */
 
-size_t etl_images_modules(const struct etl_images *m);
 const struct etl_images_module *etl_images_module(const struct etl_images *m, uint32_t module);
 uint64_t etl_images_no_room(const struct etl_images *m);
 size_t etl_images_bytes(const struct etl_images *m); /* of memory, about */

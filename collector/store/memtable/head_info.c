@@ -937,30 +937,6 @@ bool head_infos_find(const struct head_infos_snap *s, const struct uuid *boot, s
     return true;
 }
 
-bool head_infos_latest(const struct head_infos_snap *s, uint32_t pid, struct proc_info *out)
-{
-    const struct uuid *boot = NULL;
-
-    for (size_t i = 0; i < s->n; i++) {
-        const struct head_page *p = s->pages[i];
-
-        for (uint32_t k = 0; k < p->n; k++) {
-            struct proc_info info;
-
-            if (p->pid[k] != pid) {
-                continue;
-            }
-            head_page_get(p, k, s->blocks, &info);
-            /* Within a boot the order is by start; between boots the creation time decides. */
-            if (!boot || is_of(p, boot) || info.create_ns >= out->create_ns) {
-                *out = info;
-                boot = &p->base.boot;
-            }
-        }
-    }
-    return boot != NULL;
-}
-
 bool head_infos_peek(const struct head_infos_snap *s, struct head_infos_place *at,
                      const struct uuid **boot, struct proc_info *out)
 {

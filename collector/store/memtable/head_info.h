@@ -53,8 +53,6 @@ void head_infos_snap_unref(struct head_infos_snap *s); /* NULL is allowed */
  * snapshot's. */
 bool head_infos_find(const struct head_infos_snap *s, const struct uuid *boot, struct proc_id id,
                      struct proc_info *out);
-/* Over all boots: the one created last. */
-bool head_infos_latest(const struct head_infos_snap *s, uint32_t pid, struct proc_info *out);
 
 /* Goes through all of them, by boot, pid and start: the one at *at, which may have to move to a
  * further page; at->i++ goes on. false: there are no more. Begins with {0}. */

@@ -87,11 +87,6 @@ void store_info_local_want(const struct store_view *v, size_t host, const struct
     }
 }
 
-bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid, struct proc_info *out)
-{
-    return head_infos_latest(head_view_host(v->head, host)->infos, pid, out);
-}
-
 void store_info_local_range(const struct store_view *v, int64_t since_ns, int64_t until_ns)
 {
     if (v->lookup) {

@@ -46,10 +46,6 @@ NODISCARD enum err store_view_raw(const struct store_view *v, size_t host,
  * where windows are joined. INT64_MAX: there is nothing. */
 int64_t store_view_made(const struct store_view *v, int64_t from_ns);
 
-/* The newest of that pid that the head knows. */
-bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid,
-                       struct proc_info *out);
-
 /* -- every view -- */
 
 static inline const struct view_ops *store_view_ops(const struct store_view *v)

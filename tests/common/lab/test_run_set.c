@@ -64,7 +64,6 @@ static void found(const char *const *patterns, size_t n, bool any_nth, const cha
 
         (void)snprintf(text + at, sizeof text - at, "%s%02x", i ? " " : "", out[i]->head.id.b[0]);
         assert_true(out[i]->n_rows > 0);
-        assert_true(any_nth || run_set_matches(s, out[i], patterns, n));
     }
     assert_string_equal(text, ids);
     run_set_destroy(s);

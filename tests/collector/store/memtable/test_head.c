@@ -143,9 +143,9 @@ static void the_latest_of_a_pid_over_all_boots_is_the_last_created(void **state)
     merge(t, &boot_1, 4, 200, 1);
     merge(t, &boot_2, 4, 300, 1);
     assert_ok(head_infos_snapshot(t, &s));
-    assert_true(head_infos_latest(s, 4, &found));
+    assert_true(head_infos_find(s, &boot_1, (struct proc_id){.pid = 4}, &found));
     assert_int_equal(found.id.start, 500);
-    assert_false(head_infos_latest(s, 5, &found));
+    assert_false(head_infos_find(s, &boot_1, (struct proc_id){.pid = 5}, &found));
     head_infos_snap_unref(s);
     head_infos_destroy(t);
 }
@@ -233,7 +233,7 @@ static void text_that_changes_for_ever_takes_no_more_room(void **state)
         info.command_line = text(line);
         assert_ok(head_infos_merge(t, &boot_1, &info, i));
         assert_ok(head_infos_snapshot(t, &snap));
-        assert_true(head_infos_latest(snap, 1, &found));
+        assert_true(head_infos_find(snap, &boot_1, info.id, &found));
         assert_true(str_eq(found.command_line, text(line)));
         head_infos_snap_unref(snap);
     }
