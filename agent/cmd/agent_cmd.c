@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "agent/agent_source.h"
+#include "agent/service/service.h"
 #include "agent/status/event_log.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/os/os_owner.h"
 
 static atomic_uint stops; /* signals */
-static bool service, log_is_file;
-static void (*on_fail)(const char *text);
+static bool service, log_is_file, also_note;
 
 static const char *setting(size_t i)
 {
@@ -32,8 +32,8 @@ int agent_cmd_fail(enum err e, const char *text)
         log_note(EVENT_LOG_FAILED, LOG_ERROR, "agent", "failed", "why=%s",
                  log_str(value, sizeof value, text[0] ? text : err_text(e)));
     }
-    if (on_fail) {
-        on_fail(text[0] ? text : err_text(e));
+    if (also_note) {
+        service_note(SERVICE_ERROR, text[0] ? text : err_text(e));
     }
     fprintf(stderr, "procfleet-agent: %s\n", text[0] ? text : err_text(e));
     switch (e) {
@@ -49,36 +49,6 @@ int agent_cmd_fail(enum err e, const char *text)
         return AGENT_CMD_REFUSED;
     default:
         return AGENT_CMD_FAILED;
-    }
-}
-
-void agent_cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
-                     char **argv)
-{
-    struct errmsg why = {""};
-    enum err e = opt_parse(args, cmd, argc, argv, &why);
-
-    *code = AGENT_CMD_OK;
-    if (e) {
-        *args = NULL;
-        *code = agent_cmd_fail(e, why.text);
-        return;
-    }
-    if (opt_flag(*args, "help")) {
-        struct buf page;
-        size_t n;
-
-        buf_init(&page, 64u << 10);
-        opt_print_help(&page, cmd);
-        if (cmd == &cmd_run_opts) {
-            const struct conf_key *keys = agent_conf_keys(&n);
-
-            conf_print_help(&page, keys, n);
-        }
-        fputs(buf_cstr(&page), stdout);
-        buf_fini(&page);
-        opt_free(*args);
-        *args = NULL;
     }
 }
 
@@ -147,24 +117,6 @@ enum err agent_cmd_trusted_settings(struct agent_conf *out, const struct opt_arg
     return load_settings(out, args, true, why);
 }
 
-void agent_cmd_begin(struct opt_args **args, struct agent_conf *conf, int *code,
-                     const struct opt_command *cmd, int argc, char **argv)
-{
-    struct errmsg why = {""};
-    enum err e;
-
-    agent_cmd_parse(args, code, cmd, argc, argv);
-    if (!*args) {
-        return;
-    }
-    e = agent_cmd_settings(conf, *args, &why);
-    if (e) {
-        opt_free(*args);
-        *args = NULL;
-        *code = agent_cmd_fail(e, why.text);
-    }
-}
-
 enum err agent_cmd_open_source(void *ctx, struct source **out, struct source_sink sink,
                                struct errmsg *why)
 {
@@ -198,9 +150,9 @@ void agent_cmd_as_service(void)
     service = true;
 }
 
-void agent_cmd_also_tell(void (*tell)(const char *text))
+void agent_cmd_also_note(void)
 {
-    on_fail = tell;
+    also_note = true;
 }
 
 enum err agent_cmd_catch_stop(struct errmsg *why)

@@ -1,5 +1,4 @@
-/* The subcommands of procfleet-agent, and what they share. argv begins behind the subcommand's
- * name; the result is the program's exit code. Threads: the main one. */
+/* The subcommands of procfleet-agent, and what they share. Threads: the main one. */
 #ifndef PROCFLEET_AGENT_CMD_AGENT_CMD_H
 #define PROCFLEET_AGENT_CMD_AGENT_CMD_H
 
@@ -19,21 +18,7 @@ enum {
 extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
     cmd_doctor_opts, cmd_enroll_opts, cmd_service_opts, cmd_show_wire_opts, cmd_spool_opts,
     cmd_status_opts, cmd_prepare_opts, cmd_session_opts, cmd_record_opts, cmd_mark_opts;
-int agent_cmd_run(int argc, char **argv);
-int agent_cmd_replay(int argc, char **argv);
-int agent_cmd_etl(int argc, char **argv);
-int agent_cmd_watch(int argc, char **argv);
-int agent_cmd_doctor(int argc, char **argv);
-int agent_cmd_enroll(int argc, char **argv);
-int agent_cmd_service(int argc, char **argv);
-int agent_cmd_mark(int argc, char **argv);
-int agent_cmd_session(int argc, char **argv); /* argv[-1] is its name */
-int agent_cmd_record(int argc, char **argv);  /* likewise */
-int agent_cmd_show_wire(int argc, char **argv);
-int agent_cmd_spool(int argc, char **argv);
-int agent_cmd_status(int argc, char **argv);
 
-int agent_cmd_prepare(const struct opt_args *args); /* 'service prepare' */
 /* The configuration of the installed service, else the one in the default state_dir; mem_free, NULL
  * when out of memory. */
 char *agent_cmd_default_config(void);
@@ -52,11 +37,6 @@ extern const struct opt_set cmd_conf_sets[];
 /* Prints "procfleet-agent: TEXT" on standard error and gives the exit code that suits `e`. */
 int agent_cmd_fail(enum err e, const char *text);
 
-/* Parses; when there is nothing to go on with (help, wrong usage) *args is NULL and the exit code
- * is in *code. */
-void agent_cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
-                     char **argv);
-
 /* Loads --config and --set and opens the log. Errors: ERR_USAGE (a file or a setting), ERR_NOMEM,
  * those of log_open */
 NODISCARD enum err agent_cmd_settings(struct agent_conf *out, const struct opt_args *args,
@@ -67,11 +47,6 @@ NODISCARD enum err agent_cmd_settings(struct agent_conf *out, const struct opt_a
  * Errors: also ERR_ACCESS */
 NODISCARD enum err agent_cmd_trusted_settings(struct agent_conf *out, const struct opt_args *args,
                                               struct errmsg *why);
-
-/* Parses and loads, for subcommands that need nothing between the two; with *args NULL there is no
- * conf. */
-void agent_cmd_begin(struct opt_args **args, struct agent_conf *conf, int *code,
-                     const struct opt_command *cmd, int argc, char **argv);
 
 /* As monitor_conf.open, with the settings (struct agent_conf) as ctx: this machine, live, in a way
  * that does not disturb an agent that runs here too. */
@@ -85,9 +60,9 @@ void agent_cmd_stop(void);
 /* From now on signals and console events stay uncaught, since a service's stop comes otherwise, and
  * the log goes to log/agent.log in the state directory unless log.file says where. */
 void agent_cmd_as_service(void);
-/* What agent_cmd_fail prints goes there, too: of what an installer starts nobody sees the output.
- */
-void agent_cmd_also_tell(void (*tell)(const char *text));
+/* What agent_cmd_fail prints goes to the system's event log, too: nobody sees the output of what an
+ * installer starts. */
+void agent_cmd_also_note(void);
 bool agent_cmd_stopped(void);
 bool agent_cmd_hurried(void); /* and a second one came */
 

@@ -28,6 +28,8 @@ static const struct opt opts[] = {
     {"format", 'f', "text|json|csv", "how it is printed; default text", false},
 };
 
+static int cmd_doctor(const struct opt_args *args);
+
 const struct opt_command cmd_doctor_opts = {
     .program = "procfleet-agent",
     .name = "doctor",
@@ -41,6 +43,7 @@ const struct opt_command cmd_doctor_opts = {
                 "\nExit codes: 0 nothing failed (there may be warnings), 1 something failed, 2 "
                 "usage,\n3 only the collector failed: not reached, 4 only the collector failed: "
                 "refused\n",
+    .action = &(const struct opt_action){.judge = cmd_doctor},
 };
 
 static int exit_code(enum err e)
@@ -117,9 +120,8 @@ static enum err open_report(struct check_result_print *report, const char *name,
                                                     : ERR_OK;
 }
 
-int agent_cmd_doctor(int argc, char **argv)
+static int cmd_doctor(const struct opt_args *args)
 {
-    struct opt_args *args;
     struct agent_conf conf;
     struct check_result_print report = {.sheet = NULL};
     struct doctor_conf what = {.conf = &conf, .now_ns = os_utc_ns(), .connect_ns = CONNECT_NS};
@@ -127,10 +129,6 @@ int agent_cmd_doctor(int argc, char **argv)
     enum err e;
     int code;
 
-    agent_cmd_parse(&args, &code, &cmd_doctor_opts, argc, argv);
-    if (!args) {
-        return code;
-    }
     e = open_report(&report, opt_value(args, "format"), &why);
     if (!e) {
         e = agent_cmd_settings(&conf, args, &why);
@@ -144,12 +142,10 @@ int agent_cmd_doctor(int argc, char **argv)
         agent_conf_fini(&conf);
     }
     if (e) {
-        opt_free(args);
         table_end(report.sheet);
         return agent_cmd_fail(e, why.text);
     }
     code = examine(&what, &report);
-    opt_free(args); /* the directory's name is in it */
     agent_conf_fini(&conf);
     return code;
 }

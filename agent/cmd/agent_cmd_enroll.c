@@ -32,6 +32,8 @@ static const struct opt opts[] = {
     OPT_FORMER("name", 'n', "NAME", false),
 };
 
+static int cmd_enroll(const struct opt_args *args);
+
 const struct opt_command cmd_enroll_opts = {
     .program = "procfleet-agent",
     .name = "enroll",
@@ -48,6 +50,7 @@ const struct opt_command cmd_enroll_opts = {
         "token, 3 the collector was not reached, 4 refused: by the collector, or it is not the "
         "one\n"
         "that the token names\n",
+    .action = &(const struct opt_action){.judge = cmd_enroll},
 };
 
 /* What the command line asks for; texts are owned by the arguments unless said. */
@@ -253,23 +256,17 @@ static enum err enroll(const struct wish *w, const struct agent_conf *conf,
     return e;
 }
 
-int agent_cmd_enroll(int argc, char **argv)
+static int cmd_enroll(const struct opt_args *args)
 {
-    struct opt_args *args;
     struct agent_conf conf;
     struct wish wish = {.address = NULL};
     struct enroll_result got;
     struct errmsg why = {""};
     enum err e;
-    int code;
+    int code = AGENT_CMD_OK;
 
-    agent_cmd_parse(&args, &code, &cmd_enroll_opts, argc, argv);
-    if (!args) {
-        return code;
-    }
     e = agent_cmd_trusted_settings(&conf, args, &why);
     if (e) {
-        opt_free(args);
         return agent_cmd_fail(e, why.text);
     }
     e = find_wish(&wish, args, &conf, &why);
@@ -284,6 +281,5 @@ int agent_cmd_enroll(int argc, char **argv)
     memset(wish.token, 0, sizeof wish.token);
     mem_free(wish.address);
     agent_conf_fini(&conf);
-    opt_free(args);
     return code;
 }

@@ -7,6 +7,28 @@
 
 #define PROGRAM "procfleet-etl"
 
+static int etl_run(char **argv)
+{
+    struct errmsg why = {""};
+    int code = AGENT_CMD_FAILED;
+    enum err e = os_program_run(PROGRAM, argv, &code, &why);
+
+    if (e == ERR_NOTFOUND) {
+        fprintf(stderr,
+                "procfleet-agent: %s; it comes with the agent: install the package again, or put "
+                "it beside procfleet-agent\n",
+                why.text);
+        return AGENT_CMD_FAILED;
+    }
+    return e ? agent_cmd_fail(e, why.text) : code;
+}
+
+/* With the command's own name, too. */
+static int etl_run_named(char **argv)
+{
+    return etl_run(argv - 1);
+}
+
 const struct opt_command cmd_etl_opts = {
     .program = "procfleet-agent",
     .name = "etl",
@@ -16,6 +38,7 @@ const struct opt_command cmd_etl_opts = {
                 "\nIt starts procfleet-etl, which lies beside it, with the same arguments; "
                 "'procfleet-etl --help' lists the commands\n",
     .elsewhere = PROGRAM,
+    .action = &(const struct opt_action){.raw = etl_run},
 };
 
 const struct opt_command cmd_session_opts = {
@@ -28,6 +51,7 @@ const struct opt_command cmd_session_opts = {
                 "\nIt starts 'procfleet-etl session', which lies beside it, with the same "
                 "arguments\n",
     .elsewhere = PROGRAM " session",
+    .action = &(const struct opt_action){.raw = etl_run_named},
 };
 
 const struct opt_command cmd_record_opts = {
@@ -39,31 +63,5 @@ const struct opt_command cmd_record_opts = {
                 "\nIt starts 'procfleet-etl record', which lies beside it, with the same "
                 "arguments\n",
     .elsewhere = PROGRAM " record",
+    .action = &(const struct opt_action){.raw = etl_run_named},
 };
-
-int agent_cmd_record(int argc, char **argv)
-{
-    return agent_cmd_etl(argc + 1, argv - 1);
-}
-
-int agent_cmd_session(int argc, char **argv)
-{
-    return agent_cmd_etl(argc + 1, argv - 1);
-}
-
-int agent_cmd_etl(int argc, char **argv)
-{
-    struct errmsg why = {""};
-    int code = AGENT_CMD_FAILED;
-    enum err e = os_program_run(PROGRAM, argv, &code, &why);
-
-    (void)argc;
-    if (e == ERR_NOTFOUND) {
-        fprintf(stderr,
-                "procfleet-agent: %s; it comes with the agent: install the package again, or put "
-                "it beside procfleet-agent\n",
-                why.text);
-        return AGENT_CMD_FAILED;
-    }
-    return e ? agent_cmd_fail(e, why.text) : code;
-}

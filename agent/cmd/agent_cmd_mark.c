@@ -8,6 +8,8 @@ static const struct opt opts[] = {
     {"run", 0, "ID", "the run that it belongs to", false},
 };
 
+static int mark(const struct opt_args *args);
+
 const struct opt_command cmd_mark_opts = {
     .program = "procfleet-agent",
     .name = "mark",
@@ -20,6 +22,7 @@ const struct opt_command cmd_mark_opts = {
         "\nAs an event of the provider *procfleet, which 'procfleet-agent record' turns on; "
         "'procfleet-etl marks' and --since mark:TEXT read it. Exit codes: 0 marked, 1 "
         "nobody records it, 2 usage\n",
+    .action = &(const struct opt_action){.judge = mark},
 };
 
 static int mark(const struct opt_args *args)
@@ -45,17 +48,4 @@ static int mark(const struct opt_args *args)
                         "(41bfdbd9-b56f-5500-9ad4-a4d50184f7d5)\n");
     }
     return heard ? AGENT_CMD_OK : AGENT_CMD_FAILED;
-}
-
-int agent_cmd_mark(int argc, char **argv)
-{
-    struct opt_args *args;
-    int code;
-
-    agent_cmd_parse(&args, &code, &cmd_mark_opts, argc, argv);
-    if (args) {
-        code = mark(args);
-        opt_free(args);
-    }
-    return code;
 }

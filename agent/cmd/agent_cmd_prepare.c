@@ -46,6 +46,8 @@ static const struct opt opts[] = {
     {"name", 0, "NAME", "name of this host; default: the machine's", false},
 };
 
+static int prepare_run(const struct opt_args *args);
+
 const struct opt_command cmd_prepare_opts = {
     .program = "procfleet-agent service",
     .name = "prepare",
@@ -62,6 +64,7 @@ const struct opt_command cmd_prepare_opts = {
         "Exit codes: 0 done, 1 the directory cannot be trusted or made, 2 usage or a wrong "
         "setting, "
         "3 the collector was not reached, 4 not enrolled\n",
+    .action = &(const struct opt_action){.judge = prepare_run},
 };
 
 struct prepare {
@@ -278,8 +281,12 @@ static int prepare_enroll(const struct prepare *p)
                     (char *)(p->token ? p->token : p->token_file),
                     name,
                     (char *)p->name};
-    int code = agent_cmd_enroll(p->name ? 6 : 4, argv);
+    struct opt_args *args = NULL;
+    struct errmsg why = {""};
+    enum err e = opt_parse(&args, &cmd_enroll_opts, p->name ? 6 : 4, argv, &why);
+    int code = e ? agent_cmd_fail(e, why.text) : cmd_enroll_opts.action->judge(args);
 
+    opt_free(args);
     return code == AGENT_CMD_OK || code == AGENT_CMD_UNREACHABLE ? code : AGENT_CMD_REFUSED;
 }
 
@@ -336,13 +343,16 @@ static int prepare(struct prepare *p)
     return code;
 }
 
-int agent_cmd_prepare(const struct opt_args *args)
+static int prepare_run(const struct opt_args *args)
 {
     struct errmsg why = {""};
     struct prepare p = {.data = NULL};
-    enum err e = prepare_read(&p, args, &why);
-    int code = e ? agent_cmd_fail(e, why.text) : prepare(&p);
+    enum err e;
+    int code;
 
+    agent_cmd_also_note();
+    e = prepare_read(&p, args, &why);
+    code = e ? agent_cmd_fail(e, why.text) : prepare(&p);
     if (code == AGENT_CMD_OK) {
         puts("prepared");
     }

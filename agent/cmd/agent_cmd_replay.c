@@ -26,6 +26,8 @@ static const struct opt opts[] = {
     OPT_FORMER("name", 'n', "HOST", false),
 };
 
+static int replay_run(const struct opt_args *args);
+
 const struct opt_command cmd_replay_opts = {
     .program = "procfleet-agent",
     .name = "replay",
@@ -37,6 +39,7 @@ const struct opt_command cmd_replay_opts = {
     .examples = "  procfleet-agent replay trace.etl --config replay.yaml\n"
                 "  procfleet-agent replay trace.etl.xz --speed 1 --name build-7 \\\n"
                 "      --set collector.addresses=127.0.0.1:7420 --set state_dir=/tmp/build-7\n",
+    .action = &(const struct opt_action){.judge = replay_run},
 };
 
 /* -- the command line -- */
@@ -216,9 +219,8 @@ static int play(struct agent *a, int64_t timeout_ns)
     return e ? agent_cmd_fail(e, why.text) : AGENT_CMD_OK;
 }
 
-int agent_cmd_replay(int argc, char **argv)
+static int replay_run(const struct opt_args *args)
 {
-    struct opt_args *args;
     struct agent_conf conf = {0};
     struct agent_opts what = {.conf = &conf};
     struct agent *a = NULL;
@@ -227,10 +229,6 @@ int agent_cmd_replay(int argc, char **argv)
     enum err e;
     int code;
 
-    agent_cmd_parse(&args, &code, &cmd_replay_opts, argc, argv);
-    if (!args) {
-        return code;
-    }
     e = read_options(&what, &timeout_ns, args, &why);
     if (!e) {
         e = agent_cmd_settings(&conf, args, &why);
@@ -249,6 +247,5 @@ int agent_cmd_replay(int argc, char **argv)
     }
     agent_destroy(a, os_mono_ns());
     agent_conf_fini(&conf);
-    opt_free(args);
     return code;
 }

@@ -21,6 +21,8 @@ static const struct opt opts[] = {
     {"for", 0, "SPAN", "with --level: for so long, default 60s; then as configured", false},
 };
 
+static int cmd_run(const struct opt_args *args);
+
 const struct opt_command cmd_run_opts = {
     .program = "procfleet-agent",
     .name = "run",
@@ -32,6 +34,7 @@ const struct opt_command cmd_run_opts = {
                 "  procfleet-agent run --set collector.addresses=collector.example:7420\n"
                 "  procfleet-agent run -c agent.yaml --set sampling.rate_hz=100 --level L3 --for "
                 "5min\n",
+    .action = &(const struct opt_action){.judge = cmd_run, .shows_settings = true},
 };
 
 static void log_start(struct agent *a, const struct agent_conf *conf)
@@ -182,9 +185,8 @@ static enum err read_level(struct agent_opts *what, const struct opt_args *args,
     return ERR_OK;
 }
 
-int agent_cmd_run(int argc, char **argv)
+static int cmd_run(const struct opt_args *args)
 {
-    struct opt_args *args;
     struct agent_conf conf;
     struct agent_opts what = {.conf = &conf};
     struct agent *a = NULL;
@@ -192,16 +194,11 @@ int agent_cmd_run(int argc, char **argv)
     enum err e;
     int code;
 
-    agent_cmd_parse(&args, &code, &cmd_run_opts, argc, argv);
-    if (!args) {
-        return code;
-    }
     os_lean_heap();
     e = read_level(&what, args, &why);
     if (!e) {
         e = agent_cmd_trusted_settings(&conf, args, &why);
     }
-    opt_free(args);
     if (e) {
         return agent_cmd_fail(e, why.text);
     }

@@ -9,6 +9,10 @@
 #include "common/os/os.h"
 #include "common/os/os_owner.h"
 
+static int dispatch(const struct opt_args *args);
+
+static const struct opt_action action = {.judge = dispatch};
+
 #define CONFIG                                                         \
     {                                                                  \
         "config", 'c', "FILE", "settings the service runs with", false \
@@ -16,7 +20,7 @@
 #define COMMAND(verb, text, options, example)                                               \
     {                                                                                       \
         .program = "procfleet-agent service", .name = verb, .brief = text, .opts = options, \
-        .n_opts = sizeof options / sizeof *options,                                         \
+        .n_opts = sizeof options / sizeof *options, .action = &action,                      \
         .examples = "  procfleet-agent service " verb example "\n",                         \
     }
 
@@ -38,10 +42,14 @@ static const struct opt_command install_cmd =
             " --config C:\\ProgramData\\procfleet\\agent.yaml");
 static const struct opt_command uninstall_cmd =
     COMMAND("uninstall", "remove the service; its files stay", config_opts, "");
-static const struct opt_command start_cmd = {
-    .program = "procfleet-agent service", .name = "start", .brief = "start the service"};
-static const struct opt_command stop_cmd = {
-    .program = "procfleet-agent service", .name = "stop", .brief = "stop the service"};
+static const struct opt_command start_cmd = {.program = "procfleet-agent service",
+                                             .name = "start",
+                                             .brief = "start the service",
+                                             .action = &action};
+static const struct opt_command stop_cmd = {.program = "procfleet-agent service",
+                                            .name = "stop",
+                                            .brief = "stop the service",
+                                            .action = &action};
 static const struct opt_command status_cmd =
     COMMAND("status", "say whether it runs, and what it tells of itself; exit code 1: it does not",
             config_opts, "");
@@ -213,7 +221,7 @@ static int unit(const char *config)
 /* -- run -- */
 
 struct service_job {
-    const char *config;
+    const struct opt_args *args;
     struct event_log event_log;
     int code;
 };
@@ -239,12 +247,10 @@ static void on_line(void *ctx, unsigned note, enum log_level level, const char *
 static int on_run(void *ctx)
 {
     struct service_job *job = ctx;
-    char option[] = "--config";
-    char *argv[] = {option, (char *)job->config, NULL};
 
     agent_cmd_as_service();
     log_tee(on_line, job);
-    job->code = agent_cmd_run(job->config ? 2 : 0, argv);
+    job->code = cmd_run_opts.action->judge(job->args);
     return job->code;
 }
 
@@ -255,37 +261,28 @@ static void on_stop(void *ctx)
 }
 
 /* Started by a person instead of the service manager, it is 'run'. */
-static int run(const char *config)
+static int run(const struct opt_args *args)
 {
-    struct service_job job = {.config = config};
+    struct service_job job = {.args = args};
     struct service_calls calls = {.run = on_run, .stop = on_stop, .ctx = &job};
     struct errmsg why = {""};
     enum err e = service_run(&calls, &why);
-    char option[] = "--config";
-    char *argv[] = {option, (char *)config, NULL};
 
     if (e == ERR_UNSUPPORTED) {
         fprintf(stderr, "procfleet-agent: %s; running here, Ctrl-C ends it\n", why.text);
-        return agent_cmd_run(config ? 2 : 0, argv);
+        return cmd_run_opts.action->judge(args);
     }
     return e ? agent_cmd_fail(e, why.text) : job.code;
 }
 
-static void note_failure(const char *text)
+static int dispatch(const struct opt_args *args)
 {
-    service_note(SERVICE_ERROR, text);
-}
-
-static int dispatch(const struct opt_command *what, const struct opt_args *args)
-{
+    const struct opt_command *what = opt_command_of(args);
     const char *config = opt_value(args, "config");
     struct errmsg why = {""};
 
-    if (what == &cmd_prepare_opts || what == &install_cmd || what == &start_cmd) {
-        agent_cmd_also_tell(note_failure);
-    }
-    if (what == &cmd_prepare_opts) {
-        return agent_cmd_prepare(args);
+    if (what == &install_cmd || what == &start_cmd) {
+        agent_cmd_also_note();
     }
     if (what == &install_cmd) {
         return install(args);
@@ -302,22 +299,5 @@ static int dispatch(const struct opt_command *what, const struct opt_args *args)
     if (what == &status_cmd) {
         return status(config);
     }
-    return what == &unit_cmd ? unit(config) : run(config);
-}
-
-int agent_cmd_service(int argc, char **argv)
-{
-    struct opt_args *args;
-    int code = AGENT_CMD_USAGE;
-    const struct opt_command *chosen = opt_choose(&cmd_service_opts, argc, argv, &code);
-
-    if (!chosen) {
-        return code;
-    }
-    agent_cmd_parse(&args, &code, chosen, argc - 1, argv + 1);
-    if (args) {
-        code = dispatch(chosen, args);
-        opt_free(args);
-    }
-    return code;
+    return what == &unit_cmd ? unit(config) : run(args);
 }

@@ -18,6 +18,8 @@ static const struct opt opts[] = {
     AGENT_CMD_CONF_OPTS,
 };
 
+static enum err show_wire_run(const struct opt_args *args, struct errmsg *why);
+
 const struct opt_command cmd_show_wire_opts = {
     .program = "procfleet-agent",
     .name = "show-wire",
@@ -29,6 +31,7 @@ const struct opt_command cmd_show_wire_opts = {
     .examples = "  procfleet-agent show-wire --for 10s --config agent.yaml\n"
                 "  procfleet-agent show-wire --set privacy.command_line=none | grep command_line\n"
                 "  procfleet-agent show-wire trace.etl --format jsonl\n",
+    .action = &(const struct opt_action){.run = show_wire_run},
 };
 
 struct show {
@@ -242,26 +245,18 @@ static enum err read_options(struct show *s, const struct opt_args *args, struct
     return ERR_OK;
 }
 
-int agent_cmd_show_wire(int argc, char **argv)
+static enum err show_wire_run(const struct opt_args *args, struct errmsg *why)
 {
     struct show s = {.file = NULL};
-    struct opt_args *args;
-    struct errmsg why = {""};
     enum err e;
-    int code;
 
-    agent_cmd_parse(&args, &code, &cmd_show_wire_opts, argc, argv);
-    if (!args) {
-        return code;
-    }
-    e = read_options(&s, args, &why);
+    e = read_options(&s, args, why);
     if (!e) {
-        e = agent_cmd_settings(&s.conf, args, &why);
+        e = agent_cmd_settings(&s.conf, args, why);
     }
     if (!e) {
-        e = run(&s, &why);
+        e = run(&s, why);
         agent_conf_fini(&s.conf);
     }
-    opt_free(args);
-    return e ? agent_cmd_fail(e, why.text) : AGENT_CMD_OK;
+    return e;
 }

@@ -21,10 +21,15 @@ static const struct opt show_opts[] = {
 };
 static const struct opt change_opts[] = {AGENT_CMD_CONF_OPTS};
 
+static enum err spool_run(const struct opt_args *args, struct errmsg *why);
+
+static const struct opt_action action = {.run = spool_run};
+
 #define COMMAND(verb, text, takes, options, example)                                         \
     {                                                                                        \
         .program = "procfleet-agent spool", .name = verb, .brief = text, .operands = takes,  \
         .opts = options, .n_opts = sizeof options / sizeof *options, .sets = cmd_conf_sets,  \
+        .action = &action,                                                                   \
         .examples =                                                                          \
             "  procfleet-agent spool " verb example " --config /etc/procfleet/agent.yaml\n", \
     }
@@ -207,8 +212,6 @@ static const struct verb verbs[] = {
     {&drop_cmd, drop_one, "removed"},
 };
 
-#define VERBS (sizeof verbs / sizeof *verbs)
-
 /* -- which -- */
 
 static enum err parse_number(uint64_t *out, const char *word, struct errmsg *why)
@@ -277,44 +280,29 @@ static enum err run(struct etl_job *j, const struct verb *v, char **words, size_
     return e;
 }
 
-static int run_verb(const struct verb *v, int argc, char **argv)
+static enum err spool_run(const struct opt_args *args, struct errmsg *why)
 {
-    struct opt_args *args;
     struct agent_conf conf;
     struct etl_job j = {.text = {.to = stdout}};
-    struct errmsg why = {""};
+    const struct verb *v = verbs;
     char **words;
-    size_t n;
-    enum err e;
-    int code;
+    size_t n = opt_operands(args, &words);
+    enum err e = agent_cmd_settings(&conf, args, why);
 
-    agent_cmd_begin(&args, &conf, &code, v->usage, argc, argv);
-    if (!args) {
-        return code;
+    if (e) {
+        return e;
     }
-    n = opt_operands(args, &words);
+    while (v->usage != opt_command_of(args)) {
+        v++;
+    }
     j.dir = conf.spool_dir;
     j.format = opt_value(args, "format");
     j.wide = opt_flag(args, "wide");
     j.text.json = j.format && strcmp(j.format, "jsonl") == 0;
-    e = run(&j, v, words, n, &why);
+    e = run(&j, v, words, n, why);
     if (!e && (fflush(stdout) || ferror(stdout))) {
-        e = errmsg_set(&why, ERR_IO, "cannot write to standard output");
+        e = errmsg_set(why, ERR_IO, "cannot write to standard output");
     }
     agent_conf_fini(&conf);
-    opt_free(args);
-    return e ? agent_cmd_fail(e, why.text) : AGENT_CMD_OK;
-}
-
-int agent_cmd_spool(int argc, char **argv)
-{
-    int code = AGENT_CMD_USAGE;
-    const struct opt_command *chosen = opt_choose(&cmd_spool_opts, argc, argv, &code);
-
-    for (size_t i = 0; i < VERBS; i++) {
-        if (verbs[i].usage == chosen) {
-            return run_verb(&verbs[i], argc - 1, argv + 1);
-        }
-    }
-    return code;
+    return e;
 }

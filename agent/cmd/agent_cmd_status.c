@@ -16,6 +16,8 @@ static const struct opt opts[] = {
     {"format", 'f', "text|json|csv", "how it is printed; default text", false},
 };
 
+static int status_run(const struct opt_args *args);
+
 const struct opt_command cmd_status_opts = {
     .program = "procfleet-agent",
     .name = "status",
@@ -30,6 +32,7 @@ const struct opt_command cmd_status_opts = {
                 "does not run or is silent, 2 usage, 3 the collector is not reached or no batch "
                 "gets\n"
                 "through, 4 the collector refuses it. 'doctor' says what to do about it.\n",
+    .action = &(const struct opt_action){.judge = status_run},
 };
 
 static const char *const lives[] = {
@@ -175,18 +178,17 @@ static int tell(const char *dir, const char *format)
     return code;
 }
 
-int agent_cmd_status(int argc, char **argv)
+static int status_run(const struct opt_args *args)
 {
-    struct opt_args *args;
     struct agent_conf conf;
+    struct errmsg why = {""};
+    enum err e = agent_cmd_settings(&conf, args, &why);
     int code;
 
-    agent_cmd_begin(&args, &conf, &code, &cmd_status_opts, argc, argv);
-    if (!args) {
-        return code;
+    if (e) {
+        return agent_cmd_fail(e, why.text);
     }
     code = tell(conf.state_dir, opt_value(args, "format"));
-    opt_free(args);
     agent_conf_fini(&conf);
     return code;
 }

@@ -33,6 +33,8 @@ static const struct opt opts[] = {
     AGENT_CMD_CONF_OPTS,
 };
 
+static enum err watch_run(const struct opt_args *args, struct errmsg *why);
+
 const struct opt_command cmd_watch_opts = {
     .program = "procfleet-agent",
     .name = "watch",
@@ -44,6 +46,7 @@ const struct opt_command cmd_watch_opts = {
                 "  procfleet-agent watch --name 'post*' --interval 500ms\n"
                 "  procfleet-agent watch --pid 4711 --threads\n"
                 "  procfleet-agent watch --pid 4711 --for 60s --format csv > usage.csv\n",
+    .action = &(const struct opt_action){.run = watch_run},
 };
 
 /* -- columns -- */
@@ -441,27 +444,19 @@ static enum err run(struct watch *w, struct errmsg *why)
     return e;
 }
 
-int agent_cmd_watch(int argc, char **argv)
+static enum err watch_run(const struct opt_args *args, struct errmsg *why)
 {
     struct watch w = {.failed = ERR_OK};
-    struct opt_args *args;
-    struct errmsg why = {""};
     enum err e;
-    int code;
 
-    agent_cmd_parse(&args, &code, &cmd_watch_opts, argc, argv);
-    if (!args) {
-        return code;
-    }
-    e = read_options(&w, args, &why);
+    e = read_options(&w, args, why);
     if (!e) {
-        e = agent_cmd_settings(&w.conf, args, &why);
+        e = agent_cmd_settings(&w.conf, args, why);
     }
     if (!e) {
         w.conf.period_ns = w.interval_ns;
-        e = run(&w, &why);
+        e = run(&w, why);
         agent_conf_fini(&w.conf);
     }
-    opt_free(args);
-    return e ? agent_cmd_fail(e, why.text) : AGENT_CMD_OK;
+    return e;
 }

@@ -25,22 +25,6 @@ int collector_cmd_complain(const struct opt_command *cmd, enum err e, const char
     return e == ERR_USAGE || e == ERR_INVALID ? COLLECTOR_CMD_USAGE : COLLECTOR_CMD_FAILED;
 }
 
-static void print(struct buf *out)
-{
-    fputs(buf_cstr(out), stdout);
-    buf_fini(out);
-}
-
-static int help(const struct opt_command *cmd)
-{
-    struct buf out;
-
-    buf_init(&out, 16 << 10);
-    opt_print_help(&out, cmd);
-    print(&out);
-    return COLLECTOR_CMD_DONE;
-}
-
 const char *collector_cmd_value_or(const struct opt_args *a, const char *name,
                                    const char *otherwise)
 {
@@ -98,35 +82,4 @@ enum err collector_cmd_table(struct table **out, const struct opt_args *a,
         table_fit(*out, yields, opt_flag(a, "wide"));
     }
     return e;
-}
-
-int collector_cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
-                               int (*run)(const struct opt_args *a))
-{
-    struct opt_args *a;
-    struct errmsg why = {""};
-    enum err e = opt_parse(&a, cmd, argc, argv, &why);
-    int code;
-
-    if (e) {
-        return collector_cmd_complain(cmd, e, why.text);
-    }
-    code = opt_flag(a, "help") ? help(cmd) : run(a);
-    opt_free(a);
-    return code;
-}
-
-/* -- commands of commands -- */
-
-int collector_cmd_group_run(const struct collector_cmd_group *g, int argc, char **argv)
-{
-    int code = COLLECTOR_CMD_USAGE;
-    const struct opt_command *chosen = opt_choose(g->options, argc - 1, argv + 1, &code);
-
-    for (size_t i = 0; i < g->options->n_subs; i++) {
-        if (g->options->subs[i] == chosen) {
-            return g->mains[i](argc - 1, argv + 1);
-        }
-    }
-    return code;
 }

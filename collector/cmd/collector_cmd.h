@@ -1,5 +1,4 @@
-/* The subcommands of procfleet-collector, and what they share. Each takes its own name as argv[0]
- * and returns the exit code: 0 ok, 1 failed, 2 wrong usage or setting. */
+/* The subcommands of procfleet-collector, and what they share. Threads: the main one. */
 #ifndef PROCFLEET_COLLECTOR_CMD_COLLECTOR_CMD_H
 #define PROCFLEET_COLLECTOR_CMD_COLLECTOR_CMD_H
 
@@ -8,15 +7,14 @@
 
 enum { COLLECTOR_CMD_DONE, COLLECTOR_CMD_FAILED, COLLECTOR_CMD_USAGE };
 
+extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options,
+    cmd_clickhouse_options, cmd_doctor_options;
+
 /* The names of the settings, for --set: the i-th, NULL after the last. */
 const char *collector_cmd_conf_setting(size_t i);
 extern const struct opt_set cmd_conf_sets[];
 
-/* Parses, shows help, or runs. Returns the exit code. */
-int collector_cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
-                               int (*run)(const struct opt_args *a));
-
-/* Prints on standard error; returns the exit code. */
+/* Prints on standard error; returns the exit code: 1 failed, 2 wrong usage or setting. */
 int collector_cmd_complain(const struct opt_command *cmd, enum err e, const char *text);
 
 const char *collector_cmd_value_or(const struct opt_args *a, const char *name,
@@ -36,22 +34,5 @@ NODISCARD enum err collector_cmd_format(enum table_format *format, const struct 
 NODISCARD enum err collector_cmd_table(struct table **out, const struct opt_args *a,
                                        const struct table_column *columns, size_t n,
                                        const char *const *yields, struct errmsg *why);
-
-/* A command of commands: options->subs and their mains in the same order. */
-struct collector_cmd_group {
-    const struct opt_command *options;
-    int (*const *mains)(int argc, char **argv);
-};
-int collector_cmd_group_run(const struct collector_cmd_group *g, int argc, char **argv);
-
-int collector_cmd_run(int argc, char **argv);
-int collector_cmd_pki(int argc, char **argv);
-int collector_cmd_store(int argc, char **argv);
-int collector_cmd_clickhouse(int argc, char **argv);
-int collector_cmd_doctor(int argc, char **argv);
-
-/* For the program's page and completion. */
-extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options,
-    cmd_clickhouse_options, cmd_doctor_options;
 
 #endif

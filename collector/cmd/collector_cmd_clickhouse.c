@@ -67,16 +67,11 @@ static enum err clickhouse_open(struct clickhouse *c, const struct opt_args *a, 
     return server ? ch_http_open(&c->http, &c->ch.server, why) : ERR_OK;
 }
 
-static int clickhouse_end(struct clickhouse *c, const struct opt_command *cmd, enum err e,
-                          const struct errmsg *why)
-{
-    clickhouse_close(c);
-    return e ? collector_cmd_complain(cmd, e, why->text) : COLLECTOR_CMD_DONE;
-}
-
 /* -- check -- */
 
 static const struct opt check_opts[] = {OPT_CONFIG, OPT_SET, OPT_FORMAT};
+
+static int check_run(const struct opt_args *a);
 
 static const struct opt_command check_options = {
     .program = PROGRAM,
@@ -86,6 +81,7 @@ static const struct opt_command check_options = {
     .n_opts = sizeof check_opts / sizeof *check_opts,
     .sets = cmd_conf_sets,
     .examples = "  " PROGRAM " check --config /etc/procfleet/collector.yaml\n",
+    .action = &(const struct opt_action){.judge = check_run},
 };
 
 static int check_run(const struct opt_args *a)
@@ -106,16 +102,11 @@ static int check_run(const struct opt_args *a)
         ch_check_run(&all, &c.ch, c.conf.data_dir, os_utc_ns());
         e = check_result_print_end(&report, &all);
     }
-    if (e) {
-        return clickhouse_end(&c, &check_options, e, &why);
-    }
     clickhouse_close(&c);
+    if (e) {
+        return collector_cmd_complain(&check_options, e, why.text);
+    }
     return all.count[CHECK_RESULT_FAILED] > 0 ? COLLECTOR_CMD_FAILED : COLLECTOR_CMD_DONE;
-}
-
-static int check_main(int argc, char **argv)
-{
-    return collector_cmd_with_options(&check_options, argc - 1, argv + 1, check_run);
 }
 
 /* -- migrate -- */
@@ -125,6 +116,8 @@ static const struct opt migrate_opts[] = {
     OPT_SET,
     {"dry-run", 0, NULL, "print the statements, change nothing", false},
 };
+
+static enum err migrate_run(const struct opt_args *a, struct errmsg *why);
 
 static const struct opt_command migrate_options = {
     .program = PROGRAM,
@@ -138,6 +131,7 @@ static const struct opt_command migrate_options = {
         "  " PROGRAM " migrate --config /etc/procfleet/collector.yaml\n"
         "\nTables and columns are added, nothing is dropped or altered. Migrate, then start "
         "new collectors, then new agents.\n",
+    .action = &(const struct opt_action){.run = migrate_run},
 };
 
 static void statement_show(void *ctx, const char *sql)
@@ -180,30 +174,27 @@ static enum err server_migrate(struct clickhouse *c, struct ch_migrate_plan *pla
     return ERR_OK;
 }
 
-static int migrate_run(const struct opt_args *a)
+static enum err migrate_run(const struct opt_args *a, struct errmsg *why)
 {
     struct clickhouse c;
     struct ch_migrate_plan plan;
-    struct errmsg why = {""};
-    enum err e = clickhouse_open(&c, a, true, &why);
+    enum err e = clickhouse_open(&c, a, true, why);
 
     ch_migrate_init(&plan);
     for (size_t i = 0; !e && i < ch_http_urls(c.http); i++) {
         ch_http_choose(c.http, i);
-        e = server_migrate(&c, &plan, opt_flag(a, "dry-run"), &why);
+        e = server_migrate(&c, &plan, opt_flag(a, "dry-run"), why);
     }
     ch_migrate_fini(&plan);
-    return clickhouse_end(&c, &migrate_options, e, &why);
-}
-
-static int migrate_main(int argc, char **argv)
-{
-    return collector_cmd_with_options(&migrate_options, argc - 1, argv + 1, migrate_run);
+    clickhouse_close(&c);
+    return e;
 }
 
 /* -- status -- */
 
 static const struct opt status_opts[] = {OPT_CONFIG, OPT_SET, OPT_FORMAT};
+
+static enum err status_run(const struct opt_args *a, struct errmsg *why);
 
 static const struct opt_command status_options = {
     .program = PROGRAM,
@@ -213,6 +204,7 @@ static const struct opt_command status_options = {
     .n_opts = sizeof status_opts / sizeof *status_opts,
     .sets = cmd_conf_sets,
     .examples = "  " PROGRAM " status --config /etc/procfleet/collector.yaml\n",
+    .action = &(const struct opt_action){.run = status_run},
 };
 
 static const struct table_column status_columns[] = {
@@ -314,19 +306,14 @@ static enum err status_print(struct clickhouse *c, const struct opt_args *a, str
     return e;
 }
 
-static int status_run(const struct opt_args *a)
+static enum err status_run(const struct opt_args *a, struct errmsg *why)
 {
     struct clickhouse c;
-    struct errmsg why = {""};
-    enum err e = clickhouse_open(&c, a, true, &why);
+    enum err e = clickhouse_open(&c, a, true, why);
 
-    e = e ? e : status_print(&c, a, &why);
-    return clickhouse_end(&c, &status_options, e, &why);
-}
-
-static int status_main(int argc, char **argv)
-{
-    return collector_cmd_with_options(&status_options, argc - 1, argv + 1, status_run);
+    e = e ? e : status_print(&c, a, why);
+    clickhouse_close(&c);
+    return e;
 }
 
 /* -- forward -- */
@@ -340,6 +327,8 @@ static const struct opt forward_opts[] = {
     {"host", 0, "GLOB", "only hosts of this name", false},
 };
 
+static enum err forward_run(const struct opt_args *a, struct errmsg *why);
+
 static const struct opt_command forward_options = {
     .program = PROGRAM,
     .name = "forward",
@@ -348,6 +337,7 @@ static const struct opt_command forward_options = {
     .n_opts = sizeof forward_opts / sizeof *forward_opts,
     .sets = cmd_conf_sets,
     .examples = "  " PROGRAM " forward --since 2h --config /etc/procfleet/collector.yaml\n",
+    .action = &(const struct opt_action){.run = forward_run},
 };
 
 static enum err forward_time(int64_t *ns, const struct opt_args *a, const char *option,
@@ -414,24 +404,21 @@ static enum err forward_ask(struct clickhouse *c, const struct opt_args *a, stru
     return e;
 }
 
-static int forward_run(const struct opt_args *a)
+static enum err forward_run(const struct opt_args *a, struct errmsg *why)
 {
     struct clickhouse c;
-    struct errmsg why = {""};
-    enum err e = clickhouse_open(&c, a, false, &why);
+    enum err e = clickhouse_open(&c, a, false, why);
 
-    e = e ? e : forward_ask(&c, a, &why);
-    return clickhouse_end(&c, &forward_options, e, &why);
-}
-
-static int forward_main(int argc, char **argv)
-{
-    return collector_cmd_with_options(&forward_options, argc - 1, argv + 1, forward_run);
+    e = e ? e : forward_ask(&c, a, why);
+    clickhouse_close(&c);
+    return e;
 }
 
 /* -- forget-collector -- */
 
 static const struct opt forget_opts[] = {OPT_CONFIG, OPT_SET};
+
+static enum err forget_run(const struct opt_args *a, struct errmsg *why);
 
 static const struct opt_command forget_options = {
     .program = PROGRAM,
@@ -442,6 +429,7 @@ static const struct opt_command forget_options = {
     .n_opts = sizeof forget_opts / sizeof *forget_opts,
     .sets = cmd_conf_sets,
     .examples = "  " PROGRAM " forget-collector old-1 --config /etc/procfleet/collector.yaml\n",
+    .action = &(const struct opt_action){.run = forget_run},
 };
 
 static enum err forget_name(struct clickhouse *c, const char *name, struct errmsg *why)
@@ -475,33 +463,25 @@ static enum err forget_name(struct clickhouse *c, const char *name, struct errms
     return e;
 }
 
-static int forget_run(const struct opt_args *a)
+static enum err forget_run(const struct opt_args *a, struct errmsg *why)
 {
     struct clickhouse c;
-    struct errmsg why = {""};
     char **names;
     enum err e;
 
     if (opt_operands(a, &names) != 1) {
-        return collector_cmd_complain(&forget_options, ERR_USAGE, "one name is wanted");
+        return errmsg_set(why, ERR_USAGE, "one name is wanted");
     }
-    e = clickhouse_open(&c, a, true, &why);
-    e = e ? e : forget_name(&c, names[0], &why);
-    return clickhouse_end(&c, &forget_options, e, &why);
-}
-
-static int forget_main(int argc, char **argv)
-{
-    return collector_cmd_with_options(&forget_options, argc - 1, argv + 1, forget_run);
+    e = clickhouse_open(&c, a, true, why);
+    e = e ? e : forget_name(&c, names[0], why);
+    clickhouse_close(&c);
+    return e;
 }
 
 /* -- the command of commands -- */
 
 static const struct opt_command *const subs[] = {&check_options, &migrate_options, &status_options,
                                                  &forward_options, &forget_options};
-
-static int (*const mains[])(int, char **) = {check_main, migrate_main, status_main, forward_main,
-                                             forget_main};
 
 const struct opt_command cmd_clickhouse_options = {
     .program = "procfleet-collector",
@@ -513,10 +493,3 @@ const struct opt_command cmd_clickhouse_options = {
     .examples = "  " PROGRAM " check --config /etc/procfleet/collector.yaml\n"
                 "  " PROGRAM " migrate --config /etc/procfleet/collector.yaml\n",
 };
-
-int collector_cmd_clickhouse(int argc, char **argv)
-{
-    static const struct collector_cmd_group group = {&cmd_clickhouse_options, mains};
-
-    return collector_cmd_group_run(&group, argc, argv);
-}

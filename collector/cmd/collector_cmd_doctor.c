@@ -24,6 +24,8 @@ static const struct opt opts[] = {
     {"format", 'f', "table|json|csv", "how it is printed; default table", false},
 };
 
+static int run(const struct opt_args *a);
+
 const struct opt_command cmd_doctor_options = {
     .program = "procfleet-collector",
     .name = "doctor",
@@ -35,6 +37,7 @@ const struct opt_command cmd_doctor_options = {
                 "  procfleet-collector doctor -c collector.yaml --cert alice.pem --key alice.key\n"
                 "\nExit codes: 0 nothing failed (there may be warnings), 1 something failed, 2 "
                 "usage\n",
+    .action = &(const struct opt_action){.judge = run},
 };
 
 static enum err load(struct collector_conf *conf, const struct opt_args *a, struct errmsg *why)
@@ -99,9 +102,4 @@ static int run(const struct opt_args *a)
     enum err e = collector_cmd_format(&format, a, &why);
 
     return e ? collector_cmd_complain(&cmd_doctor_options, e, why.text) : examine(a, format, &why);
-}
-
-int collector_cmd_doctor(int argc, char **argv)
-{
-    return collector_cmd_with_options(&cmd_doctor_options, argc - 1, argv + 1, run);
 }

@@ -19,6 +19,8 @@ static const struct opt init_opts[] = {
     OPT_FORMER("name", 'n', "NAME", false),
 };
 
+static enum err run_init(const struct opt_args *a, struct errmsg *why);
+
 static const struct opt_command init_options = {
     .program = "procfleet-collector pki",
     .name = "init",
@@ -26,6 +28,7 @@ static const struct opt_command init_options = {
     .opts = init_opts,
     .n_opts = sizeof init_opts / sizeof *init_opts,
     .examples = "  procfleet-collector pki init --dir /var/lib/procfleet-collector/pki\n",
+    .action = &(const struct opt_action){.run = run_init},
 };
 
 static const struct opt_command *const subs[] = {
@@ -33,20 +36,13 @@ static const struct opt_command *const subs[] = {
     &cmd_pki_list_options, &cmd_pki_revoke_options,
 };
 
-static int init(int argc, char **argv);
-
-static int (*const mains[])(int, char **) = {init, collector_cmd_pki_issue, collector_cmd_pki_token,
-                                             collector_cmd_pki_list, collector_cmd_pki_revoke};
-
-#define N_SUBS (sizeof subs / sizeof *subs)
-
 const struct opt_command cmd_pki_options = {
     .program = "procfleet-collector",
     .name = "pki",
     .brief = "the authority: enrolment tokens, certificates, revocations",
     .operands = "COMMAND",
     .subs = subs,
-    .n_subs = N_SUBS,
+    .n_subs = sizeof subs / sizeof *subs,
     .examples = "  procfleet-collector pki init --dir /var/lib/procfleet-collector/pki\n"
                 "  procfleet-collector pki token create --dir /var/lib/procfleet-collector/pki\n"
                 "  procfleet-collector pki list --dir /var/lib/procfleet-collector/pki\n"
@@ -74,23 +70,22 @@ const char *collector_cmd_pki_hex(char *text, const uint8_t *p, size_t n)
 
 /* -- init -- */
 
-static int run_init(const struct opt_args *a)
+static enum err run_init(const struct opt_args *a, struct errmsg *why)
 {
     const char *dir = collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR);
     struct ca_db *book = NULL;
-    struct errmsg why = {""};
-    enum err e = os_owner_check(dir, &why);
+    enum err e = os_owner_check(dir, why);
 
     if (!e) {
         e = pki_authority_init(dir, collector_cmd_value_or(a, "name", DEFAULT_NAME), os_utc_ns(),
-                               AUTHORITY_DAYS * DAY_NS, &why);
+                               AUTHORITY_DAYS * DAY_NS, why);
     }
     if (!e) {
-        e = collector_cmd_pki_book(&book, a, &why);
+        e = collector_cmd_pki_book(&book, a, why);
         ca_db_close(book);
     }
     if (e) {
-        return collector_cmd_complain(&init_options, e, why.text);
+        return e;
     }
     humanize_line(stdout, "%s/ca.pem  the authority's certificate: every program gets a copy", dir);
     humanize_line(stdout, "%s/ca.key  its key: whoever has it can sign; keep it on this machine",
@@ -98,19 +93,5 @@ static int run_init(const struct opt_args *a)
     humanize_line(stdout,
                   "%s/book.db its book: tokens, certificates, revocations; keep it with the key",
                   dir);
-    return COLLECTOR_CMD_DONE;
-}
-
-static int init(int argc, char **argv)
-{
-    return collector_cmd_with_options(&init_options, argc - 1, argv + 1, run_init);
-}
-
-/* -- the command -- */
-
-int collector_cmd_pki(int argc, char **argv)
-{
-    static const struct collector_cmd_group group = {&cmd_pki_options, mains};
-
-    return collector_cmd_group_run(&group, argc, argv);
+    return ERR_OK;
 }

@@ -16,11 +16,6 @@ NODISCARD enum err collector_cmd_pki_book(struct ca_db **out, const struct opt_a
 /* n bytes as lower-case digits; `text` has room for 2 n + 1. */
 const char *collector_cmd_pki_hex(char *text, const uint8_t *p, size_t n);
 
-int collector_cmd_pki_issue(int argc, char **argv);
-int collector_cmd_pki_token(int argc, char **argv);
-int collector_cmd_pki_list(int argc, char **argv);
-int collector_cmd_pki_revoke(int argc, char **argv);
-
 extern const struct opt_command cmd_pki_issue_options, cmd_pki_token_options, cmd_pki_list_options,
     cmd_pki_revoke_options;
 

@@ -31,6 +31,8 @@ static const struct opt issue_opts[] = {
     OPT_FORMER("out", 0, "DIR", false),
 };
 
+static enum err run_issue(const struct opt_args *a, struct errmsg *why);
+
 const struct opt_command cmd_pki_issue_options = {
     .program = "procfleet-collector pki",
     .name = "issue",
@@ -42,6 +44,7 @@ const struct opt_command cmd_pki_issue_options = {
                 "  procfleet-collector pki issue --role agent --name web-01 --output web-01\n"
                 "  procfleet-collector pki issue --role query --name alice --scope 'web-*'\n"
                 "  procfleet-collector pki issue --role query,mark --name ci --scope 'lab-*'\n",
+    .action = &(const struct opt_action){.run = run_issue},
 };
 
 static const char *issue_output(const struct opt_args *a)
@@ -203,30 +206,28 @@ static enum err issue_into(const struct places *p, const struct opt_args *a,
     return e ? e : pki_authority_issue(dir, what, p->cert, p->key, why);
 }
 
-static int run_issue(const struct opt_args *a)
+static enum err run_issue(const struct opt_args *a, struct errmsg *why)
 {
     const char *dns[OPT_MANY_MAX];
     struct pki_issue what = {.name = NULL};
     struct places p = {NULL, NULL, NULL};
-    struct errmsg why = {""};
     struct record to = {NULL, 0};
-    enum err e = read_options(&what, dns, a, &why);
+    enum err e = read_options(&what, dns, a, why);
 
     if (!e && pki_name_wrong(what.name, true)) {
-        e = errmsg_set(&why, ERR_USAGE, "--name %s: %s", what.name,
-                       pki_name_wrong(what.name, true));
+        e = errmsg_set(why, ERR_USAGE, "--name %s: %s", what.name, pki_name_wrong(what.name, true));
     }
     if (!e) {
         e = places_init(&p, issue_output(a), what.name);
     }
     if (!e) {
-        e = collector_cmd_pki_book(&to.book, a, &why);
+        e = collector_cmd_pki_book(&to.book, a, why);
     }
     if (!e) {
         to.now_ns = what.now_ns;
         what.record = record;
         what.record_ctx = &to;
-        e = issue_into(&p, a, &what, &why);
+        e = issue_into(&p, a, &what, why);
     }
     ca_db_close(to.book);
     if (!e) {
@@ -235,10 +236,5 @@ static int run_issue(const struct opt_args *a)
         humanize_line(stdout, "%s  the authority's certificate", p.ca);
     }
     places_fini(&p);
-    return e ? collector_cmd_complain(&cmd_pki_issue_options, e, why.text) : COLLECTOR_CMD_DONE;
-}
-
-int collector_cmd_pki_issue(int argc, char **argv)
-{
-    return collector_cmd_with_options(&cmd_pki_issue_options, argc - 1, argv + 1, run_issue);
+    return e;
 }

@@ -20,6 +20,8 @@ static const struct opt opts[] = {
     OPT_FORMER("expiring", 'e', "SPAN", false),
 };
 
+static enum err run(const struct opt_args *a, struct errmsg *why);
+
 const struct opt_command cmd_pki_list_options = {
     .program = "procfleet-collector pki",
     .name = "list",
@@ -29,6 +31,7 @@ const struct opt_command cmd_pki_list_options = {
     .examples = "  procfleet-collector pki list --expiring 30d\n"
                 "  procfleet-collector pki list --revoked\n"
                 "  procfleet-collector pki list --all --format csv\n",
+    .action = &(const struct opt_action){.run = run},
 };
 
 static const struct table_column columns[] = {
@@ -170,31 +173,25 @@ static enum err read_options(struct listing *l, const struct opt_args *a, struct
     return e;
 }
 
-static int run(const struct opt_args *a)
+static enum err run(const struct opt_args *a, struct errmsg *why)
 {
     struct listing l;
     struct ca_db *book = NULL;
-    struct errmsg why = {""};
-    enum err e = read_options(&l, a, &why);
+    enum err e = read_options(&l, a, why);
 
     if (!e) {
-        e = collector_cmd_pki_book(&book, a, &why);
+        e = collector_cmd_pki_book(&book, a, why);
     }
     if (!e) {
         e = collector_cmd_table(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields,
-                                &why);
+                                why);
     }
     if (!e) {
         list_authority(&l, collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR));
-        e = ca_cert_list(book, list_cert, &l, &why);
+        e = ca_cert_list(book, list_cert, &l, why);
         e = e ? e : l.e;
     }
     table_end(l.sheet);
     ca_db_close(book);
-    return e ? collector_cmd_complain(&cmd_pki_list_options, e, why.text) : COLLECTOR_CMD_DONE;
-}
-
-int collector_cmd_pki_list(int argc, char **argv)
-{
-    return collector_cmd_with_options(&cmd_pki_list_options, argc - 1, argv + 1, run);
+    return e;
 }

@@ -14,6 +14,8 @@ static const struct opt opts[] = {
     OPT_FORMER("reason", 'r', "TEXT", false),
 };
 
+static enum err run(const struct opt_args *a, struct errmsg *why);
+
 const struct opt_command cmd_pki_revoke_options = {
     .program = "procfleet-collector pki",
     .name = "revoke",
@@ -28,6 +30,7 @@ const struct opt_command cmd_pki_revoke_options = {
         "\nA host or a user loses every certificate issued so far; a fingerprint (8 digits at "
         "least)\nmeans one. A running collector that has this authority in pki.dir follows within "
         "a second,\nalso on connections that stand.\n",
+    .action = &(const struct opt_action){.run = run},
 };
 
 static void say_next(const struct ca_cert_meant *m)
@@ -59,33 +62,27 @@ static void say_next(const struct ca_cert_meant *m)
     }
 }
 
-static int run(const struct opt_args *a)
+static enum err run(const struct opt_args *a, struct errmsg *why)
 {
     struct ca_db *book = NULL;
     struct ca_cert_meant meant;
-    struct errmsg why = {""};
     char **operands;
     size_t n = opt_operands(a, &operands);
     enum err e = n == 1 ? ERR_OK
-                        : errmsg_set(&why, ERR_USAGE,
+                        : errmsg_set(why, ERR_USAGE,
                                      "one host, user or fingerprint is needed: 'pki list' shows "
                                      "them");
 
     if (!e) {
-        e = collector_cmd_pki_book(&book, a, &why);
+        e = collector_cmd_pki_book(&book, a, why);
     }
     if (!e) {
-        e = ca_cert_revoke(book, operands[0], opt_value(a, "reason"), os_utc_ns(), &meant, &why);
+        e = ca_cert_revoke(book, operands[0], opt_value(a, "reason"), os_utc_ns(), &meant, why);
     }
     ca_db_close(book);
     if (e) {
-        return collector_cmd_complain(&cmd_pki_revoke_options, e, why.text);
+        return e;
     }
     say_next(&meant);
-    return COLLECTOR_CMD_DONE;
-}
-
-int collector_cmd_pki_revoke(int argc, char **argv)
-{
-    return collector_cmd_with_options(&cmd_pki_revoke_options, argc - 1, argv + 1, run);
+    return ERR_OK;
 }

@@ -25,6 +25,8 @@ static const struct opt create_opts[] = {
     OPT_FORMER("name", 'n', "GLOB", false),
 };
 
+static enum err run_create(const struct opt_args *a, struct errmsg *why);
+
 static const struct opt_command create_options = {
     .program = "procfleet-collector pki token",
     .name = "create",
@@ -35,6 +37,7 @@ static const struct opt_command create_options = {
                 "  procfleet-collector pki token create --name 'web-*' --life 8h --count 20\n"
                 "  procfleet-collector pki token create --replace web-07\n"
                 "\nThe token is all that standard output holds; it is shown this once.\n",
+    .action = &(const struct opt_action){.run = run_create},
 };
 
 static const struct opt list_opts[] = {
@@ -43,6 +46,8 @@ static const struct opt list_opts[] = {
     {"dir", 'd', "DIR", COLLECTOR_CMD_PKI_DIRECT, false},
 };
 
+static enum err run_list(const struct opt_args *a, struct errmsg *why);
+
 static const struct opt_command list_options = {
     .program = "procfleet-collector pki token",
     .name = "list",
@@ -50,11 +55,14 @@ static const struct opt_command list_options = {
     .opts = list_opts,
     .n_opts = sizeof list_opts / sizeof *list_opts,
     .examples = "  procfleet-collector pki token list --all --format json\n",
+    .action = &(const struct opt_action){.run = run_list},
 };
 
 static const struct opt withdraw_opts[] = {
     {"dir", 'd', "DIR", COLLECTOR_CMD_PKI_DIRECT, false},
 };
+
+static enum err run_withdraw(const struct opt_args *a, struct errmsg *why);
 
 static const struct opt_command withdraw_options = {
     .program = "procfleet-collector pki token",
@@ -64,6 +72,7 @@ static const struct opt_command withdraw_options = {
     .opts = withdraw_opts,
     .n_opts = sizeof withdraw_opts / sizeof *withdraw_opts,
     .examples = "  procfleet-collector pki token withdraw 3f9a01c2d4e5b677\n",
+    .action = &(const struct opt_action){.run = run_withdraw},
 };
 
 static const struct opt_command *const subs[] = {&create_options, &list_options, &withdraw_options};
@@ -178,37 +187,36 @@ static void say_next(const struct ca_token *t, unsigned count)
     fputs("On the host:  procfleet-agent enroll --collector HOST --token-file -\n", stderr);
 }
 
-static int run_create(const struct opt_args *a)
+static enum err run_create(const struct opt_args *a, struct errmsg *why)
 {
     struct ca_db *book = NULL;
     bool had = false;
     struct ca_token t = {.again = false};
     uint8_t pin[PKI_PIN_BYTES];
-    struct errmsg why = {""};
     unsigned count = 1;
-    enum err e = read_create(&t, &count, a, &why);
+    enum err e = read_create(&t, &count, a, why);
 
     if (!e) {
-        e = read_pin(pin, a, t.made_ns, &why);
+        e = read_pin(pin, a, t.made_ns, why);
     }
     if (!e) {
-        e = collector_cmd_pki_book(&book, a, &why);
+        e = collector_cmd_pki_book(&book, a, why);
     }
     if (!e) {
-        e = ca_cert_had_host(book, t.names, &had, &why);
+        e = ca_cert_had_host(book, t.names, &had, why);
     }
     if (!e) {
-        e = make_tokens(book, &t, count, pin, &why);
+        e = make_tokens(book, &t, count, pin, why);
     }
     ca_db_close(book);
     if (e) {
-        return collector_cmd_complain(&create_options, e, why.text);
+        return e;
     }
     say_next(&t, count);
     if (t.again && !had) {
         humanize_line(stderr, "The book knows no host %s: it will be a new one.", t.names);
     }
-    return COLLECTOR_CMD_DONE;
+    return ERR_OK;
 }
 
 /* -- list -- */
@@ -267,73 +275,46 @@ static bool list_token(void *ctx, const struct ca_token *t)
     return l->e == ERR_OK;
 }
 
-static int run_list(const struct opt_args *a)
+static enum err run_list(const struct opt_args *a, struct errmsg *why)
 {
     struct listing l = {.now_ns = os_utc_ns(), .all = opt_flag(a, "all")};
     struct ca_db *book = NULL;
-    struct errmsg why = {""};
-    enum err e = collector_cmd_pki_book(&book, a, &why);
+    enum err e = collector_cmd_pki_book(&book, a, why);
 
     if (!e) {
         e = collector_cmd_table(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields,
-                                &why);
+                                why);
     }
     if (!e) {
-        e = ca_token_list(book, list_token, &l, &why);
+        e = ca_token_list(book, list_token, &l, why);
         e = e ? e : l.e;
     }
     table_end(l.sheet);
     ca_db_close(book);
-    return e ? collector_cmd_complain(&list_options, e, why.text) : COLLECTOR_CMD_DONE;
+    return e;
 }
 
 /* -- withdraw -- */
 
-static int run_withdraw(const struct opt_args *a)
+static enum err run_withdraw(const struct opt_args *a, struct errmsg *why)
 {
     struct ca_db *book = NULL;
-    struct errmsg why = {""};
     char **operands;
     size_t n = opt_operands(a, &operands);
     enum err e = n == 1 ? ERR_OK
-                        : errmsg_set(&why, ERR_USAGE,
+                        : errmsg_set(why, ERR_USAGE,
                                      "one token's ID is needed: 'pki token list' shows them");
 
     if (!e) {
-        e = collector_cmd_pki_book(&book, a, &why);
+        e = collector_cmd_pki_book(&book, a, why);
     }
     if (!e) {
-        e = ca_token_withdraw(book, operands[0], &why);
+        e = ca_token_withdraw(book, operands[0], why);
     }
     ca_db_close(book);
     if (e) {
-        return collector_cmd_complain(&withdraw_options, e, why.text);
+        return e;
     }
     humanize_line(stdout, "%s is withdrawn", operands[0]);
-    return COLLECTOR_CMD_DONE;
-}
-
-/* -- the command -- */
-
-static int create(int argc, char **argv)
-{
-    return collector_cmd_with_options(&create_options, argc - 1, argv + 1, run_create);
-}
-
-static int list(int argc, char **argv)
-{
-    return collector_cmd_with_options(&list_options, argc - 1, argv + 1, run_list);
-}
-
-static int withdraw(int argc, char **argv)
-{
-    return collector_cmd_with_options(&withdraw_options, argc - 1, argv + 1, run_withdraw);
-}
-
-int collector_cmd_pki_token(int argc, char **argv)
-{
-    static int (*const mains[])(int, char **) = {create, list, withdraw};
-    static const struct collector_cmd_group group = {&cmd_pki_token_options, mains};
-
-    return collector_cmd_group_run(&group, argc, argv);
+    return ERR_OK;
 }

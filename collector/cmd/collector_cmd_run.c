@@ -15,6 +15,8 @@ static const struct opt options[] = {
     {"ports-file", 0, "FILE", "write the ports actually bound, once everything listens", false},
 };
 
+static int run(const struct opt_args *args);
+
 const struct opt_command cmd_run_options = {
     .program = "procfleet-collector",
     .name = "run",
@@ -26,6 +28,7 @@ const struct opt_command cmd_run_options = {
         "  procfleet-collector run --config /etc/procfleet/collector.yaml\n"
         "  procfleet-collector run --set data_dir=/tmp/fleet --set listen.query=127.0.0.1:0 "
         "\\\n      --ports-file /tmp/fleet/ports\n",
+    .action = &(const struct opt_action){.judge = run, .shows_settings = true},
 };
 
 #define TRIM_NS (60 * CLK_S) /* what was freed is given back to the system so often */
@@ -133,7 +136,7 @@ static enum err serve_until_stopped(const struct collector_conf *conf, const cha
     return e;
 }
 
-static enum err run(const struct opt_args *args, struct errmsg *why)
+static enum err run_until_stopped(const struct opt_args *args, struct errmsg *why)
 {
     static struct waiting w; /* the signal thread outlives this function */
     const char *sets[OPT_MANY_MAX];
@@ -176,33 +179,13 @@ out:
     return e;
 }
 
-int collector_cmd_run(int argc, char **argv)
+static int run(const struct opt_args *args)
 {
-    struct opt_args *args = NULL;
     struct errmsg why = {""};
-    enum err e = opt_parse(&args, &cmd_run_options, argc - 1, argv + 1, &why);
+    enum err e = run_until_stopped(args, &why);
 
-    if (e) {
-        fprintf(stderr, "procfleet-collector run: %s\n", why.text);
-        return 2;
-    }
-    if (opt_flag(args, "help")) {
-        const struct conf_key *keys;
-        struct buf out;
-        size_t n;
-
-        buf_init(&out, 1u << 20);
-        opt_print_help(&out, &cmd_run_options);
-        keys = collector_conf_keys(&n);
-        conf_print_help(&out, keys, n);
-        fputs(buf_cstr(&out), stdout);
-        buf_fini(&out);
-    } else {
-        e = run(args, &why);
-    }
-    opt_free(args);
     if (e) {
         fprintf(stderr, "procfleet-collector run: %s\n", why.text[0] ? why.text : err_text(e));
     }
-    return e == ERR_USAGE ? 2 : e ? 1 : 0;
+    return e == ERR_USAGE ? COLLECTOR_CMD_USAGE : e ? COLLECTOR_CMD_FAILED : COLLECTOR_CMD_DONE;
 }

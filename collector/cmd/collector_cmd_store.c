@@ -113,6 +113,8 @@ static const struct opt check_opts[] = {
     OPT_FORMER("repair", 'r', NULL, false),
 };
 
+static int check_run(const struct opt_args *a);
+
 static const struct opt_command check_options = {
     .program = "procfleet-collector store",
     .name = "check",
@@ -126,6 +128,7 @@ static const struct opt_command check_options = {
         "\n"
         "Exit code: 0 all is sound, 1 something was damaged and is repaired, 2 something is\n"
         "damaged (or wrong usage), 3 the check could not be carried out.\n",
+    .action = &(const struct opt_action){.judge = check_run},
 };
 
 static const struct table_column check_columns[] = {
@@ -388,11 +391,6 @@ static int check_run(const struct opt_args *a)
     return code;
 }
 
-static int store_cmd_check(int argc, char **argv)
-{
-    return collector_cmd_with_options(&check_options, argc - 1, argv + 1, check_run);
-}
-
 /* -- stats: how much of what is kept, since when, and what goes next -- */
 
 static const struct opt stats_opts[] = {
@@ -403,6 +401,8 @@ static const struct opt stats_opts[] = {
     OPT_FORMER("hosts", 'H', NULL, false),
 };
 
+static enum err stats_run(const struct opt_args *a, struct errmsg *why);
+
 static const struct opt_command stats_options = {
     .program = "procfleet-collector store",
     .name = "stats",
@@ -412,6 +412,7 @@ static const struct opt_command stats_options = {
     .sets = cmd_conf_sets,
     .examples = "  procfleet-collector store stats --config /etc/procfleet/collector.yaml\n"
                 "  procfleet-collector store stats --set data_dir=/tmp/fleet --hosts\n",
+    .action = &(const struct opt_action){.run = stats_run},
 };
 
 /* What there is, and what retention makes of it. */
@@ -763,29 +764,20 @@ static enum err stats_print(struct stats *s, const struct opt_args *a, struct er
     return e;
 }
 
-static int stats_run(const struct opt_args *a)
+static enum err stats_run(const struct opt_args *a, struct errmsg *why)
 {
     struct stats s = {.sheet = NULL};
-    struct errmsg why = {""};
-    enum err e = stats_print(&s, a, &why);
+    enum err e = stats_print(&s, a, why);
 
     mem_free(s.plan.drop);
     collector_cmd_store_close(&s.store);
-    return e ? collector_cmd_complain(&stats_options, e, why.text) : COLLECTOR_CMD_DONE;
-}
-
-static int store_print_stats(int argc, char **argv)
-{
-    return collector_cmd_with_options(&stats_options, argc - 1, argv + 1, stats_run);
+    return e;
 }
 
 /* -- the command of commands -- */
 
 static const struct opt_command *const subs[] = {&stats_options, &check_options,
                                                  &cmd_store_export_options};
-
-static int (*const mains[])(int, char **) = {store_print_stats, store_cmd_check,
-                                             collector_cmd_store_export};
 
 const struct opt_command cmd_store_options = {
     .program = "procfleet-collector",
@@ -797,10 +789,3 @@ const struct opt_command cmd_store_options = {
     .examples = "  procfleet-collector store stats --config /etc/procfleet/collector.yaml\n"
                 "  procfleet-collector store check --config /etc/procfleet/collector.yaml\n",
 };
-
-int collector_cmd_store(int argc, char **argv)
-{
-    static const struct collector_cmd_group group = {&cmd_store_options, mains};
-
-    return collector_cmd_group_run(&group, argc, argv);
-}

@@ -32,8 +32,6 @@ void collector_cmd_store_close(struct collector_cmd_store *s);
 /* Bytes of the files in data_dir/name; 0 when there is no such directory. */
 uint64_t collector_cmd_store_dir_bytes(const struct collector_cmd_store *s, const char *name);
 
-int collector_cmd_store_export(int argc, char **argv);
-
 extern const struct opt_command cmd_store_export_options;
 
 #endif

@@ -41,6 +41,8 @@ static const struct opt opts[] = {
 static const struct opt_set sets[] = {
     {"METRIC", metric_column_name}, {"KEY=VALUE", collector_cmd_conf_setting}, {NULL, NULL}};
 
+static int run(const struct opt_args *a);
+
 const struct opt_command cmd_store_export_options = {
     .program = "procfleet-collector store",
     .name = "export",
@@ -50,6 +52,7 @@ const struct opt_command cmd_store_export_options = {
     .sets = sets,
     .examples = "  procfleet-collector store export --since 1h --host 'web-*' >hour.csv\n"
                 "  procfleet-collector store export --tier 1h --metric cpu_time --format jsonl\n",
+    .action = &(const struct opt_action){.judge = run},
 };
 
 struct export
@@ -633,9 +636,4 @@ static int run(const struct opt_args *a)
                        : COLLECTOR_CMD_DONE;
     collector_cmd_store_close(&x.store);
     return code;
-}
-
-int collector_cmd_store_export(int argc, char **argv)
-{
-    return collector_cmd_with_options(&cmd_store_export_options, argc - 1, argv + 1, run);
 }

@@ -1,6 +1,4 @@
 /* procfleet-forward: what a durable subscription brings, on to other systems. */
-#include <stdio.h>
-
 #include "collector/forward/otlp_sender.h"
 #include "collector/forward/run_service.h"
 #include "common/conf/opt_program.h"
@@ -14,6 +12,8 @@ static const struct opt otlp_options[] = {
     {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
     {"set", 's', "KEY=VALUE", "one setting, over the file's", true},
 };
+
+static enum err run_otlp(const struct opt_args *args, struct errmsg *why);
 
 static const struct opt_command otlp = {
     .program = PROGRAM,
@@ -32,14 +32,10 @@ static const struct opt_command otlp = {
         "It runs until it is told to stop, and goes on where it was. A certificate of role\n"
         "subscribe: procfleet-collector pki issue --role subscribe --name otel. A record that\n"
         "comes again after a kill has the same log.record.uid; a point that does is the same.\n",
+    .action = &(const struct opt_action){.run = run_otlp, .shows_settings = true},
 };
 
-static const struct opt_command config_sample = {
-    .program = PROGRAM,
-    .name = "config-sample",
-    .brief = "print a configuration file with every key, its default and its meaning",
-    .examples = "  procfleet-forward config-sample >forward.yaml\n",
-};
+static const struct opt_command config_sample = OPT_CONFIG_SAMPLE(PROGRAM, "forward.yaml");
 static const struct opt_command completion = OPT_COMPLETION(PROGRAM);
 static const struct opt_command man = OPT_MAN(PROGRAM);
 static const struct opt_command version = OPT_VERSION(PROGRAM);
@@ -62,14 +58,6 @@ static const struct opt_fact exits[] = {
 static const struct opt_fact see_also[] = {
     {"procfleet", ""}, {"procfleet-collector", ""}, {NULL, NULL}};
 
-static void otlp_help(struct buf *out)
-{
-    size_t n;
-    const struct conf_key *keys = forward_conf_keys(&n);
-
-    conf_print_help(out, keys, n);
-}
-
 static enum err run_otlp(const struct opt_args *args, struct errmsg *why)
 {
     static struct forward_conf_otlp conf; /* the signal's thread outlives this function */
@@ -87,43 +75,23 @@ static enum err run_otlp(const struct opt_args *args, struct errmsg *why)
     return e;
 }
 
-static enum err run_sample(const struct opt_args *args, struct errmsg *why)
-{
-    struct buf out;
-    size_t n;
-    const struct conf_key *keys = forward_conf_keys(&n);
-
-    (void)args;
-    (void)why;
-    buf_init(&out, 1u << 20);
-    conf_print_sample(&out, keys, n, PROGRAM);
-    fputs(buf_cstr(&out), stdout);
-    buf_fini(&out);
-    return ERR_OK;
-}
-
 int main(int argc, char **argv)
 {
     static const struct opt_command *const subs[] = {&otlp, &config_sample, &completion, &man,
                                                      &version};
-    static const struct run_service_command commands[] = {{&otlp, otlp_help, run_otlp},
-                                                          {&config_sample, NULL, run_sample}};
-    const struct opt_command top = {
+    static const struct opt_command top = {
         .program = PROGRAM,
         .brief = "sends what a collector's durable subscription brings to other systems",
         .subs = subs,
         .n_subs = sizeof subs / sizeof *subs,
         .examples = "  procfleet-forward otlp --config /etc/procfleet/forward.yaml\n",
     };
-    const struct opt_program program = {
-        .top = &top, .files = files, .exits = exits, .see_also = see_also};
-    int code = RUN_SERVICE_USAGE;
-    const struct opt_command *chosen = opt_program_begin(&program, argc, argv, &code);
+    static const struct opt_program program = {.top = &top,
+                                               .files = files,
+                                               .exits = exits,
+                                               .see_also = see_also,
+                                               .keys = forward_conf_keys,
+                                               .fail = run_service_fail};
 
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (chosen == commands[i].usage) {
-            code = run_service_command(&commands[i], argc - 1, argv + 1);
-        }
-    }
-    return opt_program_end(&program, code);
+    return opt_program_main(&program, argc, argv);
 }

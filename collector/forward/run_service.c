@@ -128,11 +128,12 @@ enum err run_service(const struct run_service *conf, struct errmsg *why)
 
 /* -- commands -- */
 
-static enum run_service_exit service_exit(enum err e)
+int run_service_fail(const struct opt_command *cmd, enum err e, const char *text)
 {
+    char call[OPT_CALL_TEXT];
+
+    fprintf(stderr, "%s: %s\n", opt_call(call, sizeof call, cmd), text[0] ? text : err_text(e));
     switch (e) {
-    case ERR_OK:
-        return RUN_SERVICE_DONE;
     case ERR_USAGE:
         return RUN_SERVICE_USAGE;
     case ERR_REFUSED:
@@ -141,32 +142,4 @@ static enum run_service_exit service_exit(enum err e)
     default:
         return RUN_SERVICE_FAILED;
     }
-}
-
-int run_service_command(const struct run_service_command *c, int argc, char **argv)
-{
-    struct opt_args *args = NULL;
-    struct errmsg why = {""};
-    char call[OPT_CALL_TEXT];
-    enum err e = opt_parse(&args, c->usage, argc - 1, argv + 1, &why);
-
-    if (!e && opt_flag(args, "help")) {
-        struct buf out;
-
-        buf_init(&out, 1u << 20);
-        opt_print_help(&out, c->usage);
-        if (c->help) {
-            c->help(&out);
-        }
-        fputs(buf_cstr(&out), stdout);
-        buf_fini(&out);
-    } else if (!e) {
-        e = c->run(args, &why);
-    }
-    if (e) {
-        fprintf(stderr, "%s: %s\n", opt_call(call, sizeof call, c->usage),
-                why.text[0] ? why.text : err_text(e));
-    }
-    opt_free(args);
-    return service_exit(e);
 }

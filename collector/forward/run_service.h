@@ -26,13 +26,7 @@ struct run_service {
 /* Errors: ERR_NOMEM, ERR_IO, those of consumer_run (of the first that failed) */
 NODISCARD enum err run_service(const struct run_service *s, struct errmsg *why);
 
-/* What every command of the two programs does: parses, answers --help with the settings, and turns
- * an error into a sentence and an exit code. */
-struct run_service_command {
-    const struct opt_command *usage;
-    void (*help)(struct buf *out); /* behind the options; may be NULL */
-    enum err (*run)(const struct opt_args *args, struct errmsg *why);
-};
-int run_service_command(const struct run_service_command *c, int argc, char **argv);
+/* opt_program.fail of both programs: a sentence on standard error. */
+int run_service_fail(const struct opt_command *cmd, enum err e, const char *text);
 
 #endif

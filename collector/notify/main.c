@@ -1,6 +1,4 @@
 /* procfleet-notify: notices of the rules, to webhooks and programs. */
-#include <stdio.h>
-
 #include "collector/forward/run_service.h"
 #include "collector/notify/notify_conf.h"
 #include "collector/notify/notify_target.h"
@@ -16,6 +14,8 @@ static const struct opt run_options[] = {
     {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
     {"set", 's', "KEY=VALUE", "one setting, over the file's", true},
 };
+
+static enum err run_notify(const struct opt_args *args, struct errmsg *why);
 
 static const struct opt_command run = {
     .program = PROGRAM,
@@ -39,14 +39,10 @@ static const struct opt_command run = {
         "Each target goes on where it was. A notice that comes again after a kill has the same\n"
         "Idempotency-Key; who keeps these keys sees each notice once. No program can promise "
         "more.\n",
+    .action = &(const struct opt_action){.run = run_notify, .shows_settings = true},
 };
 
-static const struct opt_command config_sample = {
-    .program = PROGRAM,
-    .name = "config-sample",
-    .brief = "print a configuration file with every key, its default and its meaning",
-    .examples = "  procfleet-notify config-sample >notify.yaml\n",
-};
+static const struct opt_command config_sample = OPT_CONFIG_SAMPLE(PROGRAM, "notify.yaml");
 static const struct opt_command completion = OPT_COMPLETION(PROGRAM);
 static const struct opt_command man = OPT_MAN(PROGRAM);
 static const struct opt_command version = OPT_VERSION(PROGRAM);
@@ -132,51 +128,23 @@ static enum err run_notify(const struct opt_args *args, struct errmsg *why)
     return e;
 }
 
-static void help_keys(struct buf *out)
-{
-    size_t n;
-    const struct conf_key *keys = notify_conf_keys(&n);
-
-    conf_print_help(out, keys, n);
-}
-
-static enum err run_sample(const struct opt_args *args, struct errmsg *why)
-{
-    struct buf out;
-    size_t n;
-    const struct conf_key *keys = notify_conf_keys(&n);
-
-    (void)args;
-    (void)why;
-    buf_init(&out, 1u << 20);
-    conf_print_sample(&out, keys, n, PROGRAM);
-    fputs(buf_cstr(&out), stdout);
-    buf_fini(&out);
-    return ERR_OK;
-}
-
 int main(int argc, char **argv)
 {
     static const struct opt_command *const subs[] = {&run, &config_sample, &completion, &man,
                                                      &version};
-    static const struct run_service_command commands[] = {{&run, help_keys, run_notify},
-                                                          {&config_sample, NULL, run_sample}};
-    const struct opt_command top = {
+    static const struct opt_command top = {
         .program = PROGRAM,
         .brief = "sends the notices of a collector's rules to webhooks and programs",
         .subs = subs,
         .n_subs = sizeof subs / sizeof *subs,
         .examples = "  procfleet-notify run --config /etc/procfleet/notify.yaml\n",
     };
-    const struct opt_program program = {
-        .top = &top, .files = files, .exits = exits, .see_also = see_also};
-    int code = RUN_SERVICE_USAGE;
-    const struct opt_command *chosen = opt_program_begin(&program, argc, argv, &code);
+    static const struct opt_program program = {.top = &top,
+                                               .files = files,
+                                               .exits = exits,
+                                               .see_also = see_also,
+                                               .keys = notify_conf_keys,
+                                               .fail = run_service_fail};
 
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (chosen == commands[i].usage) {
-            code = run_service_command(&commands[i], argc - 1, argv + 1);
-        }
-    }
-    return opt_program_end(&program, code);
+    return opt_program_main(&program, argc, argv);
 }

@@ -15,6 +15,7 @@ struct given {
 };
 
 struct opt_args {
+    const struct opt_command *cmd;
     bool help;
     size_t n_given;
     struct given *given;
@@ -254,6 +255,7 @@ enum err opt_parse(struct opt_args **out, const struct opt_command *cmd, int arg
     if (!a) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
+    a->cmd = cmd;
     a->given = mem_array((size_t)argc + 1, sizeof *a->given);
     a->operands = mem_array((size_t)argc + 1, sizeof *a->operands);
     if (a->given && a->operands) {
@@ -274,6 +276,11 @@ void opt_free(struct opt_args *a)
         mem_free(a->operands);
         mem_free(a);
     }
+}
+
+const struct opt_command *opt_command_of(const struct opt_args *a)
+{
+    return a->cmd;
 }
 
 bool opt_flag(const struct opt_args *a, const char *name)

@@ -47,10 +47,11 @@ struct opt_command {
     const char *examples;                  /* lines, then perhaps an empty one and notes; or NULL */
     const struct opt_command *const *subs; /* its first operand is one of these, or NULL */
     size_t n_subs;
-    const char *
-        elsewhere; /* another program of ours does it, or a command of it ("procfleet-etl session"):
-                       its options are that one's; or NULL */
-    bool alone;    /* without one of its commands it does something itself, with its options */
+    bool alone; /* without one of its commands it does something itself, with its options */
+    /* Another program of ours does it, or a command of it ("procfleet-etl session"): its
+     * options are that one's; or NULL. */
+    const char *elsewhere;
+    const struct opt_action *action; /* for opt_program_main; not of one with commands */
 };
 
 /* Whether its own options count: it has no commands, or does something itself. */
@@ -62,11 +63,22 @@ static inline bool opt_is_leaf(const struct opt_command *cmd)
 #define OPT_MANY_MAX 64
 
 struct opt_args; /* parsed */
+
+/* What a command does: one of the first three. */
+struct opt_action {
+    enum err (*run)(const struct opt_args *a, struct errmsg *why); /* opt_program.fail reports */
+    int (*judge)(
+        const struct opt_args *a); /* reports what there is itself, returns the exit code */
+    int (*raw)(char **argv);       /* likewise, with what follows its name as it stands */
+    bool shows_settings;           /* opt_program.keys, in its help */
+};
+
 /* Errors: ERR_USAGE (why names the option and suggests), ERR_NOMEM. -h/--help is always known: see
  * opt_flag(a, "help"). */
 NODISCARD enum err opt_parse(struct opt_args **out, const struct opt_command *cmd, int argc,
                              char **argv, struct errmsg *why);
 void opt_free(struct opt_args *a);
+const struct opt_command *opt_command_of(const struct opt_args *a); /* that was parsed for */
 bool opt_flag(const struct opt_args *a, const char *name);
 const char *opt_value(const struct opt_args *a, const char *name); /* the last; NULL when absent */
 size_t opt_values(const struct opt_args *a, const char *name, const char **values, size_t max);

@@ -40,6 +40,18 @@ static int version_run(const struct opt_program *p, const struct opt_args *a)
     return 0;
 }
 
+static int config_sample_run(const struct opt_program *p, const struct opt_args *a)
+{
+    size_t n;
+    const struct conf_key *keys = p->keys(&n);
+    struct buf page;
+
+    (void)a;
+    buf_init(&page, PAGE_MAX_BYTES);
+    conf_print_sample(&page, keys, n, p->top->program);
+    return page_print(p, &page);
+}
+
 static int completion_run(const struct opt_program *p, const struct opt_args *a)
 {
     struct buf page;
@@ -120,25 +132,61 @@ static int man_run(const struct opt_program *p, const struct opt_args *a)
     return page_print(p, &page);
 }
 
+static int help_run(const struct opt_program *p, const struct opt_command *cmd)
+{
+    struct buf page;
+
+    buf_init(&page, PAGE_MAX_BYTES);
+    opt_print_help(&page, cmd);
+    if (cmd->action && cmd->action->shows_settings) {
+        size_t n;
+        const struct conf_key *keys = p->keys(&n);
+
+        conf_print_help(&page, keys, n);
+    }
+    return page_print(p, &page);
+}
+
 static int command_run(const struct opt_program *p, const struct opt_command *cmd,
                        int (*run)(const struct opt_program *p, const struct opt_args *a), int argc,
                        char **argv)
 {
     struct errmsg why = {""};
     struct opt_args *a;
-    struct buf page;
     int code;
 
     if (opt_parse(&a, cmd, argc, argv, &why)) {
         fprintf(stderr, "%s %s: %s\n", cmd->program, cmd->name, why.text);
         return 2;
     }
+    code = opt_flag(a, "help") ? help_run(p, cmd) : run(p, a);
+    opt_free(a);
+    return code;
+}
+
+static int action_run(const struct opt_program *p, const struct opt_command *cmd, int argc,
+                      char **argv)
+{
+    const struct opt_action *action = cmd->action;
+    struct errmsg why = {""};
+    struct opt_args *a;
+    enum err e;
+    int code;
+
+    if (action->raw) {
+        return action->raw(argv);
+    }
+    e = opt_parse(&a, cmd, argc, argv, &why);
+    if (e) {
+        return p->fail(cmd, e, why.text);
+    }
     if (opt_flag(a, "help")) {
-        buf_init(&page, PAGE_MAX_BYTES);
-        opt_print_help(&page, cmd);
-        code = page_print(p, &page);
+        code = help_run(p, cmd);
+    } else if (action->judge) {
+        code = action->judge(a);
     } else {
-        code = run(p, a);
+        e = action->run(a, &why);
+        code = e ? p->fail(cmd, e, why.text) : 0;
     }
     opt_free(a);
     return code;
@@ -161,7 +209,10 @@ const struct opt_command *opt_program_begin(const struct opt_program *p, int arg
     static const struct {
         const char *name;
         int (*run)(const struct opt_program *p, const struct opt_args *a);
-    } runs[] = {{"completion", completion_run}, {"man", man_run}, {"version", version_run}};
+    } runs[] = {{"completion", completion_run},
+                {"man", man_run},
+                {"version", version_run},
+                {"config-sample", config_sample_run}};
     const struct opt_command *cmd;
 
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
@@ -187,4 +238,15 @@ int opt_program_end(const struct opt_program *p, int code)
         return report_error(p, "cannot write to standard output: is the disk full?");
     }
     return code;
+}
+
+int opt_program_main(const struct opt_program *p, int argc, char **argv)
+{
+    int code = 0;
+    const struct opt_command *cmd = opt_program_begin(p, argc, argv, &code);
+
+    for (argc -= 2, argv += 2; cmd && !opt_is_leaf(cmd); argc--, argv++) {
+        cmd = opt_choose(cmd, argc, argv, &code);
+    }
+    return opt_program_end(p, cmd ? action_run(p, cmd, argc, argv) : code);
 }

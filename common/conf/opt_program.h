@@ -3,6 +3,7 @@
 #ifndef PROCFLEET_COMMON_CONF_OPT_PROGRAM_H
 #define PROCFLEET_COMMON_CONF_OPT_PROGRAM_H
 
+#include "common/conf/conf.h"
 #include "common/conf/opt.h"
 
 #define OPT_EXIT_PARTIAL 5 /* in every program of ours: done in part */
@@ -16,10 +17,20 @@ struct opt_program {
     const struct opt_command *top; /* name NULL; its commands, the standard ones among them */
     const struct opt_fact *environment, *files, *exits;
     const char *hosts; /* arguments that make it print hosts as CSV, for completion; or NULL */
-    const struct opt_fact *see_also; /* name of a page of section 1; text is not used */
+    const struct opt_fact *see_also;           /* name of a page of section 1; text is not used */
+    const struct conf_key *(*keys)(size_t *n); /* its settings, for config-sample; or NULL */
+    /* Reports what failed ("": err_text says enough); returns the exit code. */
+    int (*fail)(const struct opt_command *cmd, enum err e, const char *text);
 };
 
-/* The commands that every program has; opt_program_begin runs them. */
+/* The commands that every program has, and one of those with settings; opt_program_begin runs
+ * them. */
+#define OPT_CONFIG_SAMPLE(of, file)                                  \
+    {                                                                \
+        .program = of, .name = "config-sample",                      \
+        .brief = "print every setting with its default and meaning", \
+        .examples = "  " of " config-sample > " file "\n",           \
+    }
 #define OPT_COMPLETION(of)                                                                  \
     {                                                                                       \
         .program = of, .name = "completion",                                                \
@@ -47,6 +58,9 @@ extern const struct opt opt_man_opts[OPT_MAN_OPTS];
  * something could not be written, 2 for wrong usage). */
 const struct opt_command *opt_program_begin(const struct opt_program *p, int argc, char **argv,
                                             int *code);
+
+/* All that main does, where every command has an action: begins, parses, runs, ends. */
+int opt_program_main(const struct opt_program *p, int argc, char **argv);
 
 /* What main returns, called once before it does: writes out what is left of standard output.
  * `code`, or 1 after a word on standard error when some of it could not be written (a full disk)

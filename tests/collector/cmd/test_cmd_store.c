@@ -12,6 +12,7 @@
 #include "collector/store/segment/seg_write.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/conf/opt_program.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
@@ -141,6 +142,11 @@ static void rig_fini(struct rig *g)
     support_remove_dir(g->dir);
 }
 
+static const struct opt_command *const commands[] = {&cmd_store_options};
+static const struct opt_command top = {
+    .program = "procfleet-collector", .subs = commands, .n_subs = COUNT_OF(commands)};
+static const struct opt_program program = {.top = &top, .fail = collector_cmd_complain};
+
 /* Runs "store WORD…" for the rig's directory; what it prints, mem_free. */
 static char *store(struct rig *g, int *code, const char *words)
 {
@@ -149,7 +155,7 @@ static char *store(struct rig *g, int *code, const char *words)
     uint8_t *text;
     size_t n;
 
-    snprintf(line, sizeof line, "store %s", words);
+    snprintf(line, sizeof line, "procfleet-collector store %s", words);
     snprintf(set, sizeof set, "data_dir=%s", g->dir);
     for (char *p = strtok_r(line, " ", &save); p; p = strtok_r(NULL, " ", &save)) {
         argv[argc++] = p;
@@ -158,7 +164,7 @@ static char *store(struct rig *g, int *code, const char *words)
     argv[argc++] = set;
     fflush(stdout);
     assert_true(file >= 0 && out >= 0 && dup2(file, 1) == 1);
-    *code = collector_cmd_store(argc, argv);
+    *code = opt_program_main(&program, argc, argv);
     fflush(stdout);
     assert_true(dup2(out, 1) == 1);
     close(out);
