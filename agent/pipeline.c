@@ -10,6 +10,7 @@
 
 #include "agent/monitor_row.h"
 #include "agent/pipeline_ledger.h"
+#include "agent/source/event_switch.h"
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -421,17 +422,6 @@ static void monitor_on_raw(void *ctx, const struct raw_event *raw)
     }
 }
 
-static bool monitor_on_switch(void *ctx, struct event *ev, const uint8_t *p, size_t n, uint8_t v)
-{
-    struct monitor *m = ctx;
-
-    if (m->events.event || !decode_switch(m->decode, &ev->u.cswitch, p, n, v)) {
-        return false;
-    }
-    (void)aggregate_switch(m->aggregate, ev);
-    return true;
-}
-
 static void monitor_on_table(void *ctx, const struct snapshot *snap)
 {
     struct monitor *m = ctx;
@@ -478,6 +468,23 @@ static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     if (atomic_load_explicit(&m->called, memory_order_relaxed)) {
         monitor_answer(m, false);
     }
+}
+
+/* Stretch by stretch, each up to the next one whose time makes something due. */
+static void monitor_on_switches(void *ctx, const struct event_switch *run, size_t n)
+{
+    struct monitor *m = ctx;
+
+    for (size_t i = 0, end; i < n; i = end) {
+        monitor_on_advance(m, run[i].wall_ns, run[i].mono_ns);
+        end = run[n - 1].mono_ns < m->due_ns ? n : i + 1;
+        while (end < n && run[end].mono_ns < m->due_ns) {
+            end++;
+        }
+        decode_switches(m->decode, end - i);
+        aggregate_switches(m->aggregate, run + i, end - i);
+    }
+    sampler_reached(m->sampler, run[n - 1].wall_ns, run[n - 1].mono_ns);
 }
 
 /* -- building -- */
@@ -595,7 +602,7 @@ enum err monitor_open(struct monitor *m, struct errmsg *why)
 {
     struct source_sink sink = {.ctx = m,
                                .raw = monitor_on_raw,
-                               .quick = monitor_on_switch,
+                               .switches = monitor_on_switches,
                                .fact = monitor_on_fact,
                                .table = monitor_on_table,
                                .advance = monitor_on_advance};
@@ -620,6 +627,7 @@ enum err monitor_open(struct monitor *m, struct errmsg *why)
         monitor_close_stages(m);
         return errmsg_set(why, e, "cannot set up the agent's stages: %s", err_text(e));
     }
+    m->source->pace.whole = m->events.event != NULL;
     m->own_pid = m->source->about.replay ? 0 : os_listed_id();
     monitor_begin_budget(m);
     return ERR_OK;
@@ -732,31 +740,17 @@ void monitor_stop(struct monitor *m)
 
 /* -- a recording -- */
 
-struct recording {
-    const char *path;
-    bool schemas;
-};
-
-static enum err monitor_open_recording(void *ctx, struct source **out, struct source_sink sink,
-                                       struct errmsg *why)
-{
-    const struct recording *r = ctx;
-    struct etl_file_conf conf = {.paths = &r->path, .n_paths = 1, .schemas = r->schemas};
-
-    return etl_file_open(out, &conf, sink, why);
-}
-
 enum err monitor_read_etl(struct monitor *m, const char *path, struct errmsg *why)
 {
-    struct recording r = {path, m->forward || m->watch};
+    struct etl_file_conf conf = {.paths = &path, .n_paths = 1, .schemas = m->forward || m->watch};
     enum err e;
 
     if (m->source) {
         return errmsg_set(why, ERR_EXISTS, "the monitor has a source already: %s",
                           m->source->about.name);
     }
-    m->conf.open = monitor_open_recording;
-    m->conf.open_ctx = &r;
+    m->conf.open = etl_file_open_conf;
+    m->conf.open_ctx = &conf;
     e = monitor_open(m, why);
     m->conf.open_ctx = NULL;
     if (e) {
@@ -856,6 +850,9 @@ enum err monitor_set_filter(struct monitor *m, const struct process_filter_conf 
 static void monitor_do_on_event(struct monitor *m, void *arg)
 {
     m->events = *(const struct monitor_event_sink *)arg;
+    if (m->source) {
+        m->source->pace.whole = m->events.event != NULL;
+    }
 }
 
 void monitor_on_event(struct monitor *m, const struct monitor_event_sink *sink)

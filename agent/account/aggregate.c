@@ -4,6 +4,7 @@
 
 #include "agent/account/irpmap.h"
 #include "agent/clr/clr.h"
+#include "agent/source/event_switch.h"
 #include "common/base/mem.h"
 
 struct aggregate {
@@ -81,8 +82,9 @@ void aggregate_destroy(struct aggregate *a)
 const struct aggregate_stats *aggregate_stats(struct aggregate *a)
 {
     a->told = a->stats;
-    a->told.events += a->stats.sched.switches;
+    a->told.events += a->stats.sched.switches + a->stats.sched.readied;
     a->told.charged += a->stats.sched.switches - a->stats.sched.unowned;
+    a->told.charged += a->stats.sched.readied - a->stats.sched.unready;
     return &a->told;
 }
 
@@ -255,11 +257,6 @@ static void charge(struct aggregate *a, struct instance *p, enum counters_id id,
     } else {
         a->unattributed.n[id] += n;
     }
-}
-
-static uint64_t span(int64_t ns)
-{
-    return ns > 0 ? (uint64_t)ns : 0;
 }
 
 /* -- samples -- */
@@ -499,7 +496,8 @@ static struct instance *on_interrupt(struct aggregate *a, const struct event *ev
 {
     struct instance *p = sched_running(a->sched, ev->cpu);
 
-    charge(a, p, ev->kind == EV_DPC ? COUNTERS_DPC : COUNTERS_ISR, span(ev->u.interrupt.took_ns));
+    charge(a, p, ev->kind == EV_DPC ? COUNTERS_DPC : COUNTERS_ISR,
+           clk_span(ev->u.interrupt.took_ns));
     return p;
 }
 
@@ -561,7 +559,7 @@ static struct instance *on_disk(struct aggregate *a, const struct event *ev)
         return p;
     }
     p = ev->u.disk.manifest ? NULL : issuer_of(a, ev);
-    charge(a, p, COUNTERS_DISK_TIME, span(ev->u.disk.took_ns));
+    charge(a, p, COUNTERS_DISK_TIME, clk_span(ev->u.disk.took_ns));
     if (ev->kind == EV_DISK_READ) {
         charge(a, p, COUNTERS_DISK_READS, 1);
         charge(a, p, COUNTERS_DISK_READ_BYTES, ev->u.disk.bytes);
@@ -710,7 +708,7 @@ static void clr_waited(struct aggregate *a, struct instance *p, const struct ev_
 {
     if (ev->flags == 0 && (step->ended || ev->took_ns >= 0)) {
         charge(a, p, COUNTERS_CLR_CONTENTION_TIME,
-               span(ev->took_ns >= 0 ? ev->took_ns : step->took_ns));
+               clk_span(ev->took_ns >= 0 ? ev->took_ns : step->took_ns));
     }
 }
 
@@ -727,7 +725,7 @@ static void clr_charge(struct aggregate *a, struct instance *p, const struct ev_
         break;
     case CLR_RESTART:
         if (step->ended && clr_is_gc(step->reason)) {
-            charge(a, p, COUNTERS_CLR_PAUSE, span(step->took_ns));
+            charge(a, p, COUNTERS_CLR_PAUSE, clk_span(step->took_ns));
         }
         break;
     case CLR_HEAP:
@@ -739,7 +737,7 @@ static void clr_charge(struct aggregate *a, struct instance *p, const struct ev_
     case CLR_METHOD_LOAD:
         if (step->ended) {
             charge(a, p, COUNTERS_CLR_JIT_METHODS, 1);
-            charge(a, p, COUNTERS_CLR_JIT_TIME, span(step->took_ns));
+            charge(a, p, COUNTERS_CLR_JIT_TIME, clk_span(step->took_ns));
         }
         break;
     case CLR_EXCEPTION:
@@ -913,8 +911,10 @@ static void see_group(struct aggregate *a, enum event_kind kind)
         [EV_THREAD_START] = EVENT_GROUP_THREAD,
     };
 
-    a->groups |= groups[kind];
-    a->groups_ever |= groups[kind];
+    if (!a->groups_told) {
+        a->groups |= groups[kind];
+        a->groups_ever |= groups[kind];
+    }
 }
 
 __attribute__((noinline)) static struct instance *other_event(struct aggregate *a,
@@ -930,26 +930,28 @@ __attribute__((noinline)) static struct instance *other_event(struct aggregate *
         early_event(a, ev);
         return NULL;
     }
-    if (!a->groups_told) {
-        see_group(a, ev->kind);
-    }
+    see_group(a, ev->kind);
     p = take_event(a, ev);
     a->stats.events++;
     a->stats.charged += p != NULL;
     return p;
 }
 
-struct instance *aggregate_switch(struct aggregate *a, const struct event *ev)
+void aggregate_switches(struct aggregate *a, const struct event_switch *run, size_t n)
 {
-    if (!a->groups_told) {
-        see_group(a, EV_CSWITCH);
+    for (size_t i = 0; i < n && !a->groups_told; i++) {
+        see_group(a, run[i].cpu & EVENT_SWITCH_READY ? EV_READY : EV_CSWITCH);
     }
-    return sched_switch(a->sched, ev);
+    sched_switches(a->sched, run, n);
 }
 
 struct instance *aggregate_event(struct aggregate *a, const struct event *ev)
 {
-    return ev->kind == EV_CSWITCH && !ev->early ? aggregate_switch(a, ev) : other_event(a, ev);
+    if (ev->kind != EV_CSWITCH || ev->early) {
+        return other_event(a, ev);
+    }
+    see_group(a, EV_CSWITCH);
+    return sched_switch(a->sched, ev);
 }
 
 /* -- tables -- */

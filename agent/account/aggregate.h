@@ -31,6 +31,7 @@
 #include "agent/source/source.h"
 
 struct aggregate;
+struct event_switch;
 
 struct aggregate_stats {
     uint64_t events;                    /* in, without those handed over early */
@@ -58,8 +59,8 @@ const struct aggregate_stats *aggregate_stats(struct aggregate *a);
  * context switch: that of the thread put on. */
 struct instance *aggregate_event(struct aggregate *a, const struct event *ev);
 
-/* The same for an EV_CSWITCH that is not early. */
-struct instance *aggregate_switch(struct aggregate *a, const struct event *ev);
+/* The same for EV_CSWITCH and EV_READY that are not early, one after the other. */
+void aggregate_switches(struct aggregate *a, const struct event_switch *run, size_t n);
 
 /* EV_GROUPS: which groups (enum event_group) are recorded from here on. */
 void aggregate_groups(struct aggregate *a, uint32_t groups);

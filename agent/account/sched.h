@@ -30,10 +30,13 @@
 #define SCHED_SILENT_NS INT64_C(1000000000)
 
 struct sched;
+struct event_switch;
 
 struct sched_stats {
     uint64_t switches;
     uint64_t unowned;  /* of them: the thread put on is nobody's */
+    uint64_t readied;  /* EV_READY of runs, */
+    uint64_t unready;  /* and of them: the thread is nobody's, or the idle process's */
     uint64_t gaps;     /* switches that took off another thread than had been put on */
     uint64_t cpus_max; /* switches of CPUs beyond the limit */
 };
@@ -47,6 +50,7 @@ void sched_destroy(struct sched *s); /* NULL is allowed */
 /* EV_CSWITCH and EV_READY. Give the instance of the thread put on, or made ready; NULL: unknown. */
 struct instance *sched_switch(struct sched *s, const struct event *ev);
 struct instance *sched_ready(struct sched *s, const struct event *ev);
+void sched_switches(struct sched *s, const struct event_switch *run, size_t n); /* runs of both */
 
 /* Who has a CPU is charged up to the newest switch of any CPU, before it goes off: times at this
  * moment, now_ns, are compared with those of others. When no CPU has switched for SCHED_SILENT_NS

@@ -268,13 +268,9 @@ enum err decode_event(struct decode *d, const struct raw_event *raw, struct even
     return ERR_OK;
 }
 
-bool decode_switch(struct decode *d, struct ev_cswitch *out, const uint8_t *payload, size_t n,
-                   uint8_t version)
+void decode_switches(struct decode *d, size_t n)
 {
-    bool known = decode_thread_switch(out, payload, n, version);
-
-    d->counts.decoded += known;
-    return known;
+    d->counts.decoded += n;
 }
 
 void decode_stats(const struct decode *d, struct decode_counts *out)

@@ -41,10 +41,8 @@ void decode_destroy(struct decode *d); /* NULL is allowed */
  * Errors: ERR_NOTFOUND (nothing to decode here), ERR_CORRUPT; both counted, neither unusual */
 NODISCARD enum err decode_event(struct decode *d, const struct raw_event *raw, struct event *out);
 
-/* The payload of a switch: `out` gets its threads and the state of the old one. False: it is none
- * that is known, and nothing is counted: decode_event says what it is. */
-bool decode_switch(struct decode *d, struct ev_cswitch *out, const uint8_t *payload, size_t n,
-                   uint8_t version);
+/* So many records that a source has read itself (event_switch.h) are counted as decoded. */
+void decode_switches(struct decode *d, size_t n);
 
 void decode_stats(const struct decode *d, struct decode_counts *out);
 

@@ -32,26 +32,6 @@ struct decode_class {
     size_t n_layouts;
 };
 
-#define DECODE_SWITCH_BYTES   24u /* payload of a switch, */
-#define DECODE_SWITCH_BYTES_1 16u /* and of version 1 */
-
-/* Threads and state of a switch, from fixed places of its payload; see decode_thread.c. False: the
- * version is unknown, or the payload too short. */
-static inline bool decode_thread_switch(struct ev_cswitch *ev, const uint8_t *p, size_t n,
-                                        uint8_t version)
-{
-    if (n < DECODE_SWITCH_BYTES && (n < DECODE_SWITCH_BYTES_1 || version > 1)) {
-        return false;
-    }
-    if (version == 0) {
-        return false;
-    }
-    ev->new_tid = cur_at32le(p);
-    ev->old_tid = cur_at32le(p + 4);
-    ev->old_state = p[14];
-    return true;
-}
-
 /* All of them, the most frequent first: decode_NAME_class. A class named here is decoded, described
  * by its layouts, and has a fuzz target. */
 #define DECODE_CLASSES(X) \

@@ -17,6 +17,7 @@
  *   name 72       u32 pid, u32 tid, w name */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/event_switch.h"
 #include "common/base/cur.h"
 
 /* Addresses between the ids and the name; from version 3 on also where the thread may run. */
@@ -88,12 +89,16 @@ static enum err decode_cswitch(struct event *out, enum event_kind kind, const st
 {
     struct ev_cswitch *ev = &out->u.cswitch;
     const uint8_t *p = raw->payload;
+    struct event_switch sw;
 
     (void)kind;
     (void)text;
-    if (!decode_thread_switch(ev, p, raw->payload_n, raw->version)) {
+    if (!event_switch_read(&sw, raw->cpu, p, raw->payload_n, raw->version)) {
         return ERR_CORRUPT;
     }
+    ev->new_tid = sw.new_tid;
+    ev->old_tid = sw.old_tid;
+    ev->old_state = sw.old_state;
     ev->new_priority = (int8_t)p[8];
     ev->old_priority = (int8_t)p[9];
     ev->old_wait_reason = p[12];
@@ -105,16 +110,14 @@ static enum err decode_cswitch(struct event *out, enum event_kind kind, const st
 static enum err decode_ready(struct event *out, enum event_kind kind, const struct raw_event *raw,
                              struct decode_text *text)
 {
-    struct cur c = cur_make(raw->payload, raw->payload_n);
-    uint32_t tid = cur_u32le(&c);
+    struct event_switch sw;
 
     (void)kind;
     (void)text;
-    cur_skip(&c, 4);
-    if (c.bad) {
+    if (!event_ready_read(&sw, raw->cpu, raw->payload, raw->payload_n, raw->version)) {
         return ERR_CORRUPT;
     }
-    out->u.ready.tid = tid;
+    out->u.ready.tid = sw.new_tid;
     return ERR_OK;
 }
 

@@ -50,11 +50,16 @@ void u32map_destroy(struct u32map *m);
 /* Pids and tids are multiples of 4 on Windows, and on both systems mostly neighbours: the upper
  * bits of a multiplication by the golden ratio keep neighbours apart, so that hardly two fall on
  * one place. */
-static inline size_t u32map_place(const struct u32map *m, uint32_t key)
+static inline size_t u32map_spread(uint32_t key, uint64_t spread, unsigned shift)
 {
     uint32_t number = key >> 2 | key << 30;
 
-    return (size_t)((number * m->spread) >> m->shift);
+    return (size_t)((number * spread) >> shift);
+}
+
+static inline size_t u32map_place(const struct u32map *m, uint32_t key)
+{
+    return u32map_spread(key, m->spread, m->shift);
 }
 
 /* The entry of `key`, dead or alive, or NULL. Valid until the next u32map_put. */

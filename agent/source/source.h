@@ -79,14 +79,18 @@ struct source_stats {
     int64_t callback_p99_ns; /* now: what 99 % of the latest callbacks took; 0 = not measured */
 };
 
+struct event_switch;
+
+#define SOURCE_SWITCHES_MAX 128u
+
 struct source_sink {
     void *ctx;
     void (*raw)(void *ctx, const struct raw_event *ev);
-    /* Recordings: a context switch in the kernel's own form (class Thread, opcode 36), of which
-     * there are most, instead of raw: an EV_CSWITCH without what its payload says, which the
-     * receiver may write into it. May be NULL. False: nothing was done, the whole record is wanted.
-     */
-    bool (*quick)(void *ctx, struct event *ev, const uint8_t *payload, size_t n, uint8_t version);
+    /* Recordings: context switches, and threads made ready, in the kernel's own form (class Thread,
+     * opcodes 36 and 50), of which there are most, instead of raw: at least one, at most
+     * SOURCE_SWITCHES_MAX, nothing between them. Their times take the place of calls of advance;
+     * none goes back. May be NULL, and is not called while the pace asks for whole ones. */
+    void (*switches)(void *ctx, const struct event_switch *run, size_t n);
     void (*fact)(void *ctx, const struct event *ev); /* recordings: EV_LOST of flagged
                                                              buffers, EV_GROUPS before all else */
     void (*table)(void *ctx, const struct snapshot *snap);
@@ -135,6 +139,7 @@ struct source_pace {
     int64_t table_ns; /* and of tables */
     unsigned level;   /* see budget.h: what more than the lifecycle is wanted */
     unsigned shed;    /* but not these groups: 1 << enum source_shed, always meant */
+    bool whole;       /* recordings: instead of runs of switches raw records; always meant */
 };
 
 /* A wish about what is collected, for sources that can follow one while they run. */

@@ -36,6 +36,12 @@ static inline int64_t clk_sub(int64_t a, int64_t b)
     return !__builtin_sub_overflow(a, b, &difference) ? difference : b > 0 ? INT64_MIN : INT64_MAX;
 }
 
+/* A span that somebody says; 0 of nonsense. */
+static inline uint64_t clk_span(int64_t ns)
+{
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
 /* "2026-11-21T09:39:00.123456Z" into text (at least CLK_TEXT bytes); digits = 0, 3, 6 or 9 of the
  * fraction. */
 #define CLK_TEXT 40

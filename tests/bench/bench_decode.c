@@ -10,6 +10,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/event_switch.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
@@ -201,6 +202,7 @@ static void populate(struct stages *g)
 {
     struct event ev = {.kind = EV_THREAD_FOUND, .early = true};
 
+    aggregate_groups(g->aggregate, UINT32_MAX); /* as recordings say at their begin */
     (void)aggregate_event(g->aggregate, &ev);
     for (uint32_t t = 0; t < THREADS; t++) {
         ev.u.thread.pid = pid_of(t);
@@ -271,31 +273,62 @@ static uint64_t pass_present(struct stream *s, struct stages *g)
     return sum;
 }
 
-/* As the monitor has it: switches come as such, what they have in common stands there already. */
-static inline bool decoded(struct stream *s, struct stages *g, const struct record *r,
-                           struct event *sw, struct event *ev)
+/* As a recording gives them: switches, and threads made ready, are read into a run, which is handed
+ * on when another record comes, or when it is full. */
+static inline bool read_switch(struct stream *s, const struct stages *g, const struct record *r,
+                               struct event_switch *sw)
 {
-    if (r->kind != SWITCH) {
-        return decode_event(g->decode, present(s, r, g->begun_ns), ev) == ERR_OK;
+    const uint8_t *payload = s->payloads + r->payload_at;
+
+    if (r->kind == SWITCH) {
+        if (!event_switch_read(sw, r->cpu, payload, r->payload_n, s->shapes[SWITCH].version)) {
+            return false;
+        }
+    } else if (r->kind != WAKE ||
+               !event_ready_read(sw, r->cpu, payload, r->payload_n, s->shapes[WAKE].version)) {
+        return false;
     }
-    sw->cpu = r->cpu;
     sw->mono_ns = g->begun_ns + r->ns;
     sw->wall_ns = sw->mono_ns + 1700000000 * CLK_S;
-    return decode_switch(g->decode, &sw->u.cswitch, s->payloads + r->payload_at, r->payload_n,
-                         s->shapes[SWITCH].version);
+    return true;
 }
 
-static const struct event a_switch = {.kind = EV_CSWITCH, .pid = EVENT_NO_ID, .tid = EVENT_NO_ID};
+static uint64_t take_run(struct stages *g, const struct event_switch *run, size_t n, bool total)
+{
+    decode_switches(g->decode, n);
+    if (total) {
+        aggregate_switches(g->aggregate, run, n);
+    }
+    return n;
+}
+
+static inline uint64_t pass_records(struct stream *s, struct stages *g, bool total)
+{
+    struct event_switch run[SOURCE_SWITCHES_MAX];
+    struct event ev;
+    uint64_t sum = 0;
+    size_t n = 0;
+
+    for (const struct record *r = s->records, *end = r + s->n; r < end; r++) {
+        if (read_switch(s, g, r, &run[n])) {
+            if (++n == SOURCE_SWITCHES_MAX) {
+                sum += take_run(g, run, n, total);
+                n = 0;
+            }
+            continue;
+        }
+        sum += take_run(g, run, n, total);
+        n = 0;
+        if (decode_event(g->decode, present(s, r, g->begun_ns), &ev) == ERR_OK) {
+            sum += !total || aggregate_event(g->aggregate, &ev) != NULL;
+        }
+    }
+    return sum + take_run(g, run, n, total);
+}
 
 static uint64_t pass_decode(struct stream *s, struct stages *g)
 {
-    struct event ev, sw = a_switch;
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        sum += decoded(s, g, &s->records[i], &sw, &ev);
-    }
-    return sum;
+    return pass_records(s, g, false);
 }
 
 static uint64_t pass_look_up(struct stream *s, struct stages *g)
@@ -316,18 +349,7 @@ static uint64_t pass_look_up(struct stream *s, struct stages *g)
 
 static uint64_t pass_totals(struct stream *s, struct stages *g)
 {
-    struct event ev, sw = a_switch;
-    uint64_t sum = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        const struct record *r = &s->records[i];
-
-        if (decoded(s, g, r, &sw, &ev)) {
-            sum += (r->kind == SWITCH ? aggregate_switch(g->aggregate, &sw)
-                                      : aggregate_event(g->aggregate, &ev)) != NULL;
-        }
-    }
-    return sum;
+    return pass_records(s, g, true);
 }
 
 /* ns per record, the best round. */

@@ -81,15 +81,6 @@ static double once(const char *path, bool decode)
     return (double)s.records * 1e9 / (double)(os_cpu_ns() - began);
 }
 
-static enum err open_file(void *ctx, struct source **out, struct source_sink sink,
-                          struct errmsg *why)
-{
-    const char *path = ctx;
-    struct etl_file_conf conf = {.paths = &path, .n_paths = 1};
-
-    return etl_file_open(out, &conf, sink, why);
-}
-
 static void on_tick(void *ctx, const struct sample_tick *tick)
 {
     (void)ctx;
@@ -104,8 +95,10 @@ static void on_life(void *ctx, const struct life_event *ev)
 
 static double to_totals(char *path, uint64_t *records)
 {
-    struct monitor_conf conf = {.open = open_file,
-                                .open_ctx = path,
+    const char *paths[1] = {path};
+    struct etl_file_conf file = {.paths = paths, .n_paths = 1};
+    struct monitor_conf conf = {.open = etl_file_open_conf,
+                                .open_ctx = &file,
                                 .period_ns = CLK_S,
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .tick = on_tick,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
+#include "agent/source/event_switch.h"
 #include "agent/source/trace/etl_census.h"
 #include "agent/source/trace/etl_merge.h"
 #include "common/base/mem.h"
@@ -43,10 +44,11 @@ struct etl_file {
     int64_t speed_permille;
     bool schemas;
     int64_t started_mono_ns;
-    int64_t now_ns;            /* delivered time of the latest record */
-    struct source_stats local; /* of the running thread */
-    struct counts counts;      /* what others see */
-    struct event quick;        /* what all switches have in common */
+    int64_t now_ns;                               /* delivered time of the latest record */
+    struct source_stats local;                    /* of the running thread */
+    struct counts counts;                         /* what others see */
+    struct event_switch run[SOURCE_SWITCHES_MAX]; /* come, but not handed on */
+    struct event_switch *run_end;
     uint64_t index_damaged, index_skipped;
     atomic_bool stopping;
 };
@@ -163,26 +165,47 @@ static inline void come_to(struct etl_file *f, int64_t *wall_ns, int64_t *mono_n
     }
 }
 
-/* A switch that is wanted as such, and before which nothing else is to be said. False: give it
- * whole. */
-static inline bool give_switch(struct etl_file *f, const struct etl_stream *at)
+static void give_run(struct etl_file *f)
 {
-    size_t header = etl_record_shapes[at->peek.type].header;
+    size_t n = (size_t)(f->run_end - f->run);
 
-    if (!f->sink.quick || !etl_record_is_switch(&at->peek, at->p) || at->gap.open ||
-        f->speed_permille) {
-        return false;
+    f->run_end = f->run;
+    if (n == 0 || stopping(f)) {
+        return;
     }
-    f->quick.wall_ns = clk_add(at->wall_ns, f->shift_ns);
-    f->quick.mono_ns = clk_add(f->quick.wall_ns, -f->boot_ns);
-    come_to(f, &f->quick.wall_ns, &f->quick.mono_ns);
-    f->quick.cpu = etl_stream_cpu(at);
-    if (stopping(f) ||
-        !f->sink.quick(f->sink.ctx, &f->quick, at->p + header, at->peek.size - header, at->p[0])) {
-        return false;
-    }
-    if (++f->local.in % PUBLISH_EVERY == 0) {
+    f->sink.switches(f->sink.ctx, f->run, n);
+    f->local.in += n;
+    if (f->local.in % PUBLISH_EVERY < n) {
         publish(f);
+    }
+}
+
+static inline bool read_switch(struct event_switch *out, const struct etl_stream *at, uint32_t hook)
+{
+    size_t header = etl_record_shapes[at->peek.type].header, n = at->peek.size - header;
+    const uint8_t *payload = at->p + header;
+    uint16_t cpu = etl_stream_cpu(at);
+
+    return hook == ETL_HOOK_SWITCH ? event_switch_read(out, cpu, payload, n, at->p[0])
+                                   : event_ready_read(out, cpu, payload, n, at->p[0]);
+}
+
+/* A switch before which nothing else is to be said: it joins the run. False: give it whole. */
+static bool take_switch(struct etl_file *f, const struct etl_stream *at, uint32_t hook)
+{
+    struct event_switch *sw = f->run_end;
+
+    if (at->gap.open || f->speed_permille || f->base.pace.whole || !read_switch(sw, at, hook)) {
+        return false;
+    }
+    sw->wall_ns = clk_add(at->wall_ns, f->shift_ns);
+    if (sw->wall_ns < f->now_ns) { /* as come_to has it */
+        sw->wall_ns = f->now_ns;
+    }
+    f->now_ns = sw->wall_ns;
+    sw->mono_ns = clk_add(sw->wall_ns, -f->boot_ns);
+    if (++f->run_end == f->run + SOURCE_SWITCHES_MAX) {
+        give_run(f);
     }
     return true;
 }
@@ -190,12 +213,15 @@ static inline bool give_switch(struct etl_file *f, const struct etl_stream *at)
 static void give(struct etl_file *f, const struct etl_stream *at)
 {
     static const struct etl_gap error = {.open = true, .events = 1};
+    uint32_t hook = f->sink.switches ? etl_record_switch(&at->peek, at->p) : 0;
     struct raw_event ev;
 
-    if (give_switch(f, at)) {
+    if (hook && take_switch(f, at, hook)) {
         return;
     }
-
+    if (f->run_end != f->run) {
+        give_run(f);
+    }
     if (at->peek.type == ETL_NOTHING) {
         give_gap(f, etl_stream_cpu(at), &at->gap);
         return;
@@ -266,6 +292,7 @@ static enum err etl_file_run(struct source *s)
         f->started_mono_ns = os_mono_ns();
         f->now_ns = INT64_MIN;
         e = pass(f, ETL_WANT_ALL, give);
+        give_run(f);
         publish(f);
     }
     if (e) {
@@ -472,7 +499,7 @@ enum err etl_file_open(struct source **out, const struct etl_file_conf *conf,
     }
     f->base.ops = &ops;
     f->sink = sink;
-    f->quick = (struct event){.kind = EV_CSWITCH, .pid = EVENT_NO_ID, .tid = EVENT_NO_ID};
+    f->run_end = f->run;
     f->schemas = conf->schemas;
     f->speed_permille = conf->speed_permille > SPEED_MAX ? SPEED_MAX : conf->speed_permille;
     e = open_parts(f, conf, why);
@@ -497,4 +524,10 @@ enum err etl_file_open(struct source **out, const struct etl_file_conf *conf,
 fail:
     etl_file_close(&f->base);
     return e;
+}
+
+enum err etl_file_open_conf(void *conf, struct source **out, struct source_sink sink,
+                            struct errmsg *why)
+{
+    return etl_file_open(out, conf, sink, why);
 }

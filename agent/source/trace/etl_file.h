@@ -27,4 +27,8 @@ struct etl_file_conf {
 NODISCARD enum err etl_file_open(struct source **out, const struct etl_file_conf *conf,
                                  struct source_sink sink, struct errmsg *why);
 
+/* The same, as those want it who open sources by a function; conf is a struct etl_file_conf. */
+NODISCARD enum err etl_file_open_conf(void *conf, struct source **out, struct source_sink sink,
+                                      struct errmsg *why);
+
 #endif

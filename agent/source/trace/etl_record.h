@@ -84,14 +84,20 @@ static inline uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *
     return types >> k->type & 1 ? cur_at16le(p + 6) : UINT32_MAX;
 }
 
-#define ETL_HOOK_SWITCH 0x0524u /* class Thread, opcode 36 */
+#define ETL_HOOK_SWITCH 0x0524u /* class Thread, opcode 36; */
+#define ETL_HOOK_READY  0x0532u /* 50 */
 
-/* Whether it is a context switch with nothing in its header but version and time, and no counters
- * in front of its payload. */
-static inline bool etl_record_is_switch(const struct etl_peek *k, const uint8_t *p)
+/* Which of these two it is, with nothing in its header but version and time, and no counters in
+ * front of its payload; 0: none. */
+static inline uint32_t etl_record_switch(const struct etl_peek *k, const uint8_t *p)
 {
-    return (k->type == ETL_PERFINFO64 || k->type == ETL_PERFINFO32) &&
-           cur_at16le(p + 6) == ETL_HOOK_SWITCH && p[1] == 0;
+    uint32_t hook;
+
+    if ((k->type != ETL_PERFINFO64 && k->type != ETL_PERFINFO32) || p[1] != 0) {
+        return 0;
+    }
+    hook = cur_at16le(p + 6);
+    return hook == ETL_HOOK_SWITCH || hook == ETL_HOOK_READY ? hook : 0;
 }
 
 /* Whether the record tells who lives: lifecycle and rundown of processes and threads; and the

@@ -1,7 +1,9 @@
 #include "tests/support/t.h"
 
+#include "agent/source/event_switch.h"
 #include "common/base/mem.h"
 #include "tests/agent/account/stages.h"
+#include "tests/support/draw.h"
 
 enum { WAITS = 5, READY = 1, ENDED = 4 };
 #define NOBODY EVENT_NO_ID
@@ -21,25 +23,59 @@ struct share {
     uint64_t in, run, lost, ready, wait;
 };
 
+static struct event event_of(const struct step *step)
+{
+    struct event ev = feed_at(EV_CSWITCH, step->ms);
+
+    ev.cpu = step->cpu;
+    if (step->what == SWITCH) {
+        ev.u.cswitch.old_tid = step->old_tid;
+        ev.u.cswitch.new_tid = step->new_tid;
+        ev.u.cswitch.old_state = step->old_state;
+    } else if (step->what == WAKE) {
+        ev.kind = EV_READY;
+        ev.u.ready.tid = step->new_tid;
+    } else {
+        ev.kind = EV_LOST;
+        ev.u.lost.all_cpus = step->what == LOST_EVERYWHERE;
+    }
+    return ev;
+}
+
 static void play(struct stages *s, const struct step *steps, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        struct event ev = feed_at(EV_CSWITCH, steps[i].ms);
-
-        ev.cpu = steps[i].cpu;
-        if (steps[i].what == SWITCH) {
-            ev.u.cswitch.old_tid = steps[i].old_tid;
-            ev.u.cswitch.new_tid = steps[i].new_tid;
-            ev.u.cswitch.old_state = steps[i].old_state;
-        } else if (steps[i].what == WAKE) {
-            ev.kind = EV_READY;
-            ev.u.ready.tid = steps[i].new_tid;
-        } else {
-            ev.kind = EV_LOST;
-            ev.u.lost.all_cpus = steps[i].what == LOST_EVERYWHERE;
-        }
-        (void)stages_feed(s, ev);
+        (void)stages_feed(s, event_of(&steps[i]));
     }
+}
+
+/* The same, switches and wake-ups in runs of `max` at most. */
+static void play_runs(struct stages *s, const struct step *steps, size_t n, size_t max)
+{
+    struct event_switch run[16];
+    size_t n_run = 0;
+
+    assert_true(max <= COUNT_OF(run));
+    for (size_t i = 0; i < n; i++) {
+        struct event ev = event_of(&steps[i]);
+
+        if (ev.kind == EV_LOST || n_run == max) {
+            aggregate_switches(s->agg, run, n_run);
+            n_run = 0;
+        }
+        if (ev.kind == EV_LOST) {
+            (void)stages_feed(s, ev);
+            continue;
+        }
+        run[n_run++] =
+            (struct event_switch){.wall_ns = ev.wall_ns,
+                                  .mono_ns = ev.mono_ns,
+                                  .new_tid = steps[i].new_tid,
+                                  .old_tid = steps[i].old_tid,
+                                  .cpu = ev.cpu | (ev.kind == EV_READY ? EVENT_SWITCH_READY : 0),
+                                  .old_state = steps[i].old_state};
+    }
+    aggregate_switches(s->agg, run, n_run);
 }
 
 static void check_shares(const struct stages *s, const struct share *shares, size_t n)
@@ -58,12 +94,18 @@ static void check_shares(const struct stages *s, const struct share *shares, siz
 static void check(const struct step *steps, size_t n_steps, const struct share *shares,
                   size_t n_shares)
 {
-    struct stages s = stages_new(10 * CLK_S);
+    for (size_t max = 0; max <= 16; max++) {
+        struct stages s = stages_new(10 * CLK_S);
 
-    stages_populate(&s);
-    play(&s, steps, n_steps);
-    check_shares(&s, shares, n_shares);
-    stages_free(&s);
+        stages_populate(&s);
+        if (max == 0) {
+            play(&s, steps, n_steps);
+        } else {
+            play_runs(&s, steps, n_steps, max);
+        }
+        check_shares(&s, shares, n_shares);
+        stages_free(&s);
+    }
 }
 
 #define CHECK(steps, shares) check(steps, COUNT_OF(steps), shares, COUNT_OF(shares))
@@ -266,6 +308,67 @@ static void an_instance_that_is_forgotten_while_it_has_a_cpu_gets_nothing(void *
     stages_free(&s);
 }
 
+/* Threads that are unknown, that end and begin again as another's, CPUs beyond the limit, records
+ * that a gap has eaten: what comes of them is the same. */
+static void runs_are_what_their_events_are(void **state)
+{
+    static const uint32_t tids[] = {0, 0, 80, 84, 120, 120, 124, 128, 400};
+    static const uint8_t states[] = {WAITS, WAITS, WAITS, READY, ENDED};
+    struct stages one = stages_new(10 * CLK_S), other = stages_new(10 * CLK_S);
+    const struct aggregate_stats *a, *b;
+    uint32_t running[3] = {0};
+    uint64_t random = 7;
+    int64_t ms = 0;
+
+    stages_populate(&one);
+    stages_populate(&other);
+    for (size_t round = 0; round < 3000; round++) {
+        struct step steps[40];
+        uint32_t n = draw(&random, COUNT_OF(steps));
+        struct event ev = feed_thread(draw(&random, 2) ? EV_THREAD_START : EV_THREAD_STOP, ms,
+                                      draw(&random, 2) ? 8 : 12, 120 + 4 * draw(&random, 3));
+
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t cpu = draw(&random, COUNT_OF(running)), what = draw(&random, 40);
+            uint32_t tid = tids[draw(&random, COUNT_OF(tids))];
+
+            ms += draw(&random, 3);
+            steps[i] = (struct step){SWITCH,       ms,  (uint16_t)cpu,
+                                     running[cpu], tid, states[draw(&random, COUNT_OF(states))]};
+            steps[i].what = what == 0   ? LOST_HERE
+                            : what == 1 ? LOST_EVERYWHERE
+                            : what < 9  ? WAKE
+                                        : SWITCH;
+            steps[i].cpu = what == 9 ? SCHED_CPUS_MAX + 3 : steps[i].cpu;
+            running[cpu] = what > 10 ? tid : running[cpu]; /* 10: nobody saw it */
+        }
+        play(&one, steps, n);
+        play_runs(&other, steps, n, 1 + draw(&random, 16));
+        (void)stages_feed(&one, ev);
+        (void)stages_feed(&other, ev);
+    }
+    for (unsigned id = 0; id < COUNTERS_COUNT; id++) {
+        assert_int_equal(stages_tally(&one, 8, id), stages_tally(&other, 8, id));
+        assert_int_equal(stages_tally(&one, 12, id), stages_tally(&other, 12, id));
+        assert_int_equal(stages_tally(&one, 0, id), stages_tally(&other, 0, id));
+        assert_int_equal(stages_tally(&one, NOBODY, id), stages_tally(&other, NOBODY, id));
+    }
+    assert_true(stages_tally(&one, 8, COUNTERS_READY) && stages_tally(&one, 12, COUNTERS_WAIT));
+    assert_true(stages_tally(&one, 8, COUNTERS_RUN) && stages_tally(&one, 8, COUNTERS_RUN_LOST));
+    assert_true(stages_tally(&one, NOBODY, COUNTERS_RUN) != 0);
+    a = aggregate_stats(one.agg);
+    b = aggregate_stats(other.agg);
+    assert_int_equal(a->events, b->events);
+    assert_int_equal(a->charged, b->charged);
+    assert_int_equal(a->sched.switches, b->sched.switches);
+    assert_int_equal(a->sched.unowned, b->sched.unowned);
+    assert_int_equal(a->sched.gaps, b->sched.gaps);
+    assert_int_equal(a->sched.cpus_max, b->sched.cpus_max);
+    assert_true(a->sched.gaps && a->sched.cpus_max && a->sched.unowned && b->sched.readied);
+    stages_free(&one);
+    stages_free(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +386,7 @@ int main(void)
         cmocka_unit_test(cpus_beyond_the_limit_are_counted),
         cmocka_unit_test(interrupts_and_records_without_ids_belong_to_who_has_the_cpu),
         cmocka_unit_test(an_instance_that_is_forgotten_while_it_has_a_cpu_gets_nothing),
+        cmocka_unit_test(runs_are_what_their_events_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

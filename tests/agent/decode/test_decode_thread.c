@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
+#include "agent/source/event_switch.h"
 
 #define IDS      "ProcessId TThreadId"
 #define STACKS   " StackBase StackLimit UserStackBase UserStackLimit"
@@ -103,49 +104,61 @@ static void every_record_is_read_whole_or_refused(void **state)
     payload_check(&decode_thread_class, rows, COUNT_OF(rows), check);
 }
 
-/* What decode_switch says of a switch is what decode_event says. */
+/* What is read by itself of a switch, or of a thread made ready, is what decode_event says. */
 static void a_switch_by_itself_is_the_same_switch(void **state)
 {
-    static const uint8_t thread[16] = ETW_CLASS_THREAD;
+    static const uint8_t thread[16] = ETW_CLASS_THREAD, opcodes[2] = {36, 50};
     uint8_t payload[26];
     struct event whole;
-    struct ev_cswitch quick;
-    struct decode_counts counts;
+    struct event_switch sw;
     struct decode *d;
-    uint64_t n = 0;
 
     for (size_t i = 0; i < sizeof payload; i++) {
         payload[i] = (uint8_t)(0xf1 + 7 * i);
     }
     assert_ok(decode_create(&d));
-    for (uint8_t version = 0; version < 7; version++) {
-        for (size_t size = 0; size <= sizeof payload; size++) {
-            struct raw_event raw = {.opcode = 36,
-                                    .version = version,
-                                    .pointer_size = 8,
-                                    .cpu = 3,
-                                    .pid = EVENT_NO_ID,
-                                    .tid = EVENT_NO_ID,
-                                    .wall_ns = 5,
-                                    .mono_ns = 4,
-                                    .payload = payload,
-                                    .payload_n = size};
-            bool known;
+    for (size_t i = 0; i < 2 * 7 * (sizeof payload + 1); i++) {
+        size_t size = i / 14;
+        struct raw_event raw = {.opcode = opcodes[i % 2],
+                                .version = (uint8_t)(i / 2 % 7),
+                                .pointer_size = 8,
+                                .cpu = 3,
+                                .pid = EVENT_NO_ID,
+                                .tid = EVENT_NO_ID,
+                                .payload = payload,
+                                .payload_n = size};
+        bool known;
 
-            memcpy(raw.guid, thread, sizeof thread);
-            known = decode_event(d, &raw, &whole) == ERR_OK;
-            decode_stats(d, &counts);
-            n = counts.in;
-            assert_int_equal(decode_switch(d, &quick, payload, size, version), known);
-            decode_stats(d, &counts);
-            assert_int_equal(counts.in, n + known);
-            if (known) {
-                assert_int_equal(quick.new_tid, whole.u.cswitch.new_tid);
-                assert_int_equal(quick.old_tid, whole.u.cswitch.old_tid);
-                assert_int_equal(quick.old_state, whole.u.cswitch.old_state);
-            }
+        memcpy(raw.guid, thread, sizeof thread);
+        known = decode_event(d, &raw, &whole) == ERR_OK;
+        if (raw.opcode == 36) {
+            assert_int_equal(event_switch_read(&sw, 3, payload, size, raw.version), known);
+        } else {
+            assert_int_equal(event_ready_read(&sw, 3, payload, size, raw.version), known);
+        }
+        if (known && raw.opcode == 36) {
+            assert_int_equal(sw.cpu, 3);
+            assert_int_equal(sw.new_tid, whole.u.cswitch.new_tid);
+            assert_int_equal(sw.old_tid, whole.u.cswitch.old_tid);
+            assert_int_equal(sw.old_state, whole.u.cswitch.old_state);
+        } else if (known) {
+            assert_int_equal(sw.cpu, 3 | EVENT_SWITCH_READY);
+            assert_int_equal(sw.new_tid, whole.u.ready.tid);
         }
     }
+    decode_destroy(d);
+}
+
+static void switches_a_source_has_read_count_as_decoded(void **state)
+{
+    struct decode_counts counts;
+    struct decode *d;
+
+    assert_ok(decode_create(&d));
+    decode_switches(d, 7);
+    decode_stats(d, &counts);
+    assert_int_equal(counts.in, 7);
+    assert_int_equal(counts.decoded, 7);
     decode_destroy(d);
 }
 
@@ -162,6 +175,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_record_is_read_whole_or_refused),
         cmocka_unit_test(a_switch_by_itself_is_the_same_switch),
+        cmocka_unit_test(switches_a_source_has_read_count_as_decoded),
         cmocka_unit_test(switches_of_systems_before_xp_are_unknown),
     };
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
+#include "agent/source/event_switch.h"
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -25,7 +26,7 @@ static char dir[256];
 struct got {
     struct source *stop_me;    /* by the first record that is not early */
     struct source *stop_later; /* as soon as time goes on behind it */
-    size_t n, early, advances, quick;
+    size_t n, early, advances, switches, runs;
     char tag[GOT_MAX]; /* first payload byte of each record */
     int64_t wall_ns[GOT_MAX];
     uint16_t cpu[GOT_MAX];
@@ -97,28 +98,26 @@ static enum err open_path(struct source **src, struct got *g, const char *path)
     return etl_file_open(src, &conf, sink, NULL);
 }
 
-/* Takes switches as such; those with another first byte whole. */
-static bool on_quick(void *ctx, struct event *ev, const uint8_t *payload, size_t n, uint8_t version)
+/* Takes switches as such: their first payload byte is the lowest of a thread's number. */
+static void on_switches(void *ctx, const struct event_switch *run, size_t n)
 {
     struct got *g = ctx;
 
-    assert_int_equal(ev->kind, EV_CSWITCH);
-    assert_false(ev->early);
-    assert_int_equal(ev->pid, EVENT_NO_ID);
-    assert_int_equal(ev->tid, EVENT_NO_ID);
-    assert_int_equal(ev->wall_ns, g->advanced_ns);
-    assert_int_equal(ev->mono_ns, g->mono_ns);
-    assert_int_equal(version, 4);
-    assert_int_equal(n, 24);
-    if (payload[0] < 'a') {
-        return false;
+    assert_in_range(n, 1, SOURCE_SWITCHES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(run[i].wall_ns >= g->advanced_ns);
+        assert_true(run[i].mono_ns >= g->mono_ns);
+        assert_int_equal(run[i].cpu >> 16, run[i].new_tid == 'i');
+        g->advances += run[i].wall_ns > g->advanced_ns;
+        g->advanced_ns = run[i].wall_ns;
+        g->mono_ns = run[i].mono_ns;
+        g->tag[g->n] = (char)run[i].new_tid;
+        g->wall_ns[g->n] = run[i].wall_ns;
+        g->cpu[g->n] = (uint16_t)run[i].cpu;
+        g->n++;
     }
-    g->tag[g->n] = (char)payload[0];
-    g->wall_ns[g->n] = ev->wall_ns;
-    g->cpu[g->n] = ev->cpu;
-    g->n++;
-    g->quick++;
-    return true;
+    g->switches += n;
+    g->runs++;
 }
 
 /* Runs the file through; the caller frees what is got. */
@@ -190,16 +189,17 @@ static void records_of_all_cpus_come_in_order_of_time(void **state)
     free(g);
 }
 
-/* On two CPUs, among others; one is older than the record before it, one stands behind a gap. */
+/* On two CPUs, among others; one is older than the record before it, one stands behind a gap, one
+ * is of a version that nobody knows. */
 static void put_switches(struct etl_writer *w)
 {
     static const struct {
         int64_t ticks;
         char tag;
-        uint8_t op;
+        uint8_t op, version;
     } rows[2][5] = {
-        {{10, 'a', 36}, {20, 'B', 46}, {40, 'c', 36}, {35, 'd', 36}, {60, 'E', 36}},
-        {{30, 'f', 36}, {50, 'g', 36}, {60, 'h', 36}, {70, 'I', 50}, {80, 'j', 36}},
+        {{10, 'a', 36, 4}, {20, 'B', 46, 4}, {40, 'c', 36, 4}, {35, 'd', 36, 4}, {60, 'E', 36, 0}},
+        {{30, 'f', 36, 4}, {50, 'g', 36, 4}, {60, 'h', 36, 4}, {70, 'i', 50, 2}, {80, 'j', 36, 1}},
     };
 
     start(w);
@@ -209,42 +209,58 @@ static void put_switches(struct etl_writer *w)
             char payload[24] = {rows[cpu][i].tag};
 
             etl_writer_perfinfo(w, rows[cpu][i].op == 46 ? GROUP_PERFINFO : GROUP_THREAD,
-                                rows[cpu][i].op, 4, T0 + rows[cpu][i].ticks, payload,
-                                sizeof payload);
+                                rows[cpu][i].op, rows[cpu][i].version, T0 + rows[cpu][i].ticks,
+                                payload, sizeof payload);
         }
         etl_writer_close(w);
     }
 }
 
-static void switches_come_as_such_where_they_are_wanted(void **state)
+static struct got *replay_switches(struct source_stats *stats, bool whole)
 {
-    struct got *quick = got_new(), *whole;
-    struct source_stats stats[2];
+    struct got *g = got_new();
     const char *path = path_of("a.etl");
     struct etl_file_conf conf = {.paths = &path, .n_paths = 1};
     struct source_sink sink = {
-        .ctx = quick, .raw = on_raw, .quick = on_quick, .advance = on_advance};
+        .ctx = g, .raw = on_raw, .switches = on_switches, .advance = on_advance};
     struct source *src;
+
+    assert_ok(etl_file_open(&src, &conf, sink, NULL));
+    src->pace.whole = whole;
+    assert_err(src->ops->run(src), ERR_END);
+    src->ops->stats(src, stats);
+    src->ops->close(src);
+    return g;
+}
+
+static void switches_come_in_runs_where_they_are_wanted(void **state)
+{
+    struct got *got[2], *whole;
+    struct source_stats stats[3];
     struct etl_writer w;
 
     put_switches(&w);
-    whole = replay(&w, &stats[0]);
-    assert_ok(etl_file_open(&src, &conf, sink, NULL));
-    assert_err(src->ops->run(src), ERR_END);
-    src->ops->stats(src, &stats[1]);
-    src->ops->close(src);
-    assert_int_equal(quick->quick, 6); /* not the one behind the gap */
-    assert_int_equal(quick->n, 11);
-    assert_int_equal(quick->n, whole->n);
-    assert_memory_equal(quick->tag, whole->tag, sizeof whole->tag);
-    assert_memory_equal(quick->wall_ns, whole->wall_ns, sizeof whole->wall_ns);
-    assert_memory_equal(quick->cpu, whole->cpu, sizeof whole->cpu);
-    assert_int_equal(quick->advances, whole->advances);
-    assert_int_equal(stats[1].in, stats[0].in);
-    assert_int_equal(stats[1].lost_events, stats[0].lost_events);
-    assert_int_equal(stats[1].damaged, 0);
+    whole = replay(&w, &stats[2]);
+    for (size_t i = 0; i < 2; i++) {
+        struct got *g = replay_switches(&stats[i], i == 1);
+
+        got[i] = g;
+        assert_int_equal(g->n, 11);
+        assert_int_equal(g->n, whole->n);
+        assert_memory_equal(g->tag, whole->tag, sizeof whole->tag);
+        assert_memory_equal(g->wall_ns, whole->wall_ns, sizeof whole->wall_ns);
+        assert_memory_equal(g->cpu, whole->cpu, sizeof whole->cpu);
+        assert_int_equal(g->advances, whole->advances);
+        assert_int_equal(stats[i].in, stats[2].in);
+        assert_int_equal(stats[i].lost_events, stats[2].lost_events);
+        assert_int_equal(stats[i].damaged, 0);
+    }
+    assert_int_equal(got[0]->switches, 7); /* not the one behind the gap, nor the unknown one */
+    assert_int_equal(got[0]->runs, 3);
+    assert_int_equal(got[1]->switches, 0);
     etl_writer_fini(&w);
-    free(quick);
+    free(got[0]);
+    free(got[1]);
     free(whole);
 }
 
@@ -743,7 +759,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_all_cpus_come_in_order_of_time),
-        cmocka_unit_test(switches_come_as_such_where_they_are_wanted),
+        cmocka_unit_test(switches_come_in_runs_where_they_are_wanted),
         cmocka_unit_test(equal_times_keep_the_order_of_the_file),
         cmocka_unit_test(who_lives_is_told_before_everything_else),
         cmocka_unit_test(compressed_buffers_read_like_plain_ones),
