@@ -20,6 +20,7 @@
 
 #define RESULT_BYTES (16u << 20) /* the largest answer that the limits allow, decoded */
 #define NOTES_MAX    64u
+#define CLASS_TEXT   256u
 
 struct owned_answer {
     struct wire_answer a;
@@ -204,6 +205,84 @@ static const struct wire_field trend_fields[] = {
 #undef OF
 const struct wire_table wire_answer_trend_table = WIRE_TABLE(wire_trend, trend, trend_fields);
 
+#define OF struct wire_outlier_class, Procfleet__V1__OutlierClass
+static const struct wire_field class_fields[] = {
+    WIRE_TEXT(name, CLASS_TEXT),
+    WIRE_TEXT(image, MODEL_TEXT_MAX),
+    WIRE_NUM(hosts),
+    WIRE_NUM(not_judged),
+    WIRE_NUM(median),
+    WIRE_NUM(spread_ppm),
+    WIRE_END,
+};
+#undef OF
+const struct wire_table wire_answer_outlier_class_table =
+    WIRE_TABLE(wire_outlier_class, outlier_class, class_fields);
+
+#define OF struct wire_outlier, Procfleet__V1__Outlier
+static const struct wire_field outlier_fields[] = {
+    WIRE_NUM_AS(class, class_), /* one of the classes */
+    WIRE_NUM(times_milli),
+    WIRE_NUM(z_milli),
+    WIRE_NUM(parts), /* at most WIRE_OUTLIER_PARTS */
+    WIRE_TEXT(most, MODEL_TEXT_MAX),
+    WIRE_NUM(most_value),
+    WIRE_TEXT(differs, MODEL_TEXT_MAX),
+    WIRE_END,
+};
+#undef OF
+const struct wire_table wire_answer_outlier_table =
+    WIRE_TABLE(wire_outlier, outlier, outlier_fields);
+
+static bool outliers_are_sound(const struct wire_outliers *o, size_t n)
+{
+    bool sound = true;
+
+    for (size_t i = 0; i < n; i++) {
+        sound = sound && o->rows[i].class < o->n_classes && o->rows[i].parts <= WIRE_OUTLIER_PARTS;
+    }
+    return sound;
+}
+
+#define OF struct wire_provider_sum, Procfleet__V1__ProviderSum
+static const struct wire_field provider_fields[] = {
+    WIRE_NUM(host), /* checked against the answer's hosts */
+    WIRE_NUM(hosts), WIRE_NUM(events),   WIRE_NUM(value_bytes), WIRE_NUM(redacted),
+    WIRE_NUM(cut),   WIRE_NUM(first_ns), WIRE_NUM(last_ns),     WIRE_END,
+};
+#undef OF
+const struct wire_table wire_answer_provider_table =
+    WIRE_TABLE(wire_provider_sum, provider_sum, provider_fields);
+
+static bool providers_are_of_hosts(const struct wire_provider_sum *list, size_t n, size_t n_hosts)
+{
+    bool sound = true;
+
+    for (size_t i = 0; i < n; i++) {
+        sound = sound && list[i].host < n_hosts;
+    }
+    return sound;
+}
+
+#define OF struct wire_boot, Procfleet__V1__Boot
+static const struct wire_field boot_fields[] = {
+    WIRE_NUM(host), /* checked against the answer's hosts */
+    WIRE_UUID(boot),   WIRE_NUM(booted_ns), WIRE_NUM(first_ns),
+    WIRE_NUM(last_ns), WIRE_NUM(end),       WIRE_END,
+};
+#undef OF
+const struct wire_table wire_answer_boot_table = WIRE_TABLE(wire_boot, boot, boot_fields);
+
+static bool boots_are_sound(const struct wire_boots *b, size_t n_hosts)
+{
+    bool sound = true;
+
+    for (size_t i = 0; i < b->n; i++) {
+        sound = sound && b->list[i].host < n_hosts && b->list[i].end < WIRE_BOOT_ENDS;
+    }
+    return sound;
+}
+
 #define OF struct wire_answer, Procfleet__V1__Answer
 static const struct wire_field answer_fields[] = {
     WIRE_LIST(hosts, n_hosts, WIRE_ROWS_MAX, &host_table),
@@ -223,14 +302,14 @@ static const struct wire_field answer_fields[] = {
     WIRE_BY_HAND(series),      /* wire_series.c */
     WIRE_BY_HAND(lifetimes),   /* wire_lifetimes.c */
     WIRE_PART_IF(sum, sum.known, coverage_sum, &coverage_sum_table),
-    WIRE_BY_HAND(outliers),        /* wire_outliers.c */
-    WIRE_BY_HAND(outlier_classes), /* likewise */
+    WIRE_BY_HAND(outliers),
+    WIRE_BY_HAND(outlier_classes),
     WIRE_BY_HAND(trends),
     WIRE_BY_HAND(metrics_high),
-    WIRE_BY_HAND(providers),          /* wire_providers.c */
-    WIRE_BY_HAND(providers_left_out), /* likewise */
-    WIRE_BY_HAND(boots),              /* wire_boots.c */
-    WIRE_BY_HAND(knows),              /* of whole answers, not of updates */
+    WIRE_BY_HAND(providers),
+    WIRE_BY_HAND(providers_left_out),
+    WIRE_BY_HAND(boots),
+    WIRE_BY_HAND(knows), /* of whole answers, not of updates */
     WIRE_END,
 };
 #undef OF
@@ -293,6 +372,68 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
     return e ? e : wire_info_types_put(&m->event_types, &m->n_event_types, &types, a);
 }
 
+static enum err put_outliers(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                             struct wire_arena *a)
+{
+    const struct wire_outliers *o = in->outliers;
+    enum err e;
+
+    if (!o) {
+        return ERR_OK;
+    }
+    if (o->n_classes > WIRE_OUTLIER_CLASSES || !outliers_are_sound(o, in->n_rows)) {
+        return ERR_INVALID;
+    }
+    m->n_outlier_classes = o->n_classes;
+    m->n_outliers = in->n_rows;
+    e = wire_table_put_list(&m->outlier_classes, o->classes, o->n_classes,
+                            &wire_answer_outlier_class_table, a);
+    return e ? e
+             : wire_table_put_list(&m->outliers, o->rows, in->n_rows, &wire_answer_outlier_table,
+                                   a);
+}
+
+/* Sum i is of the answer's event type i: an answer that has sums has no events. */
+static enum err put_providers(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                              struct wire_arena *a)
+{
+    const struct wire_providers *p = in->providers;
+    struct wire_info_types types = {.max = WIRE_ROWS_MAX};
+    enum err e;
+
+    if (!p) {
+        return ERR_OK;
+    }
+    if (p->n > WIRE_ROWS_MAX || in->n_events ||
+        !providers_are_of_hosts(p->list, p->n, in->n_hosts)) {
+        return ERR_INVALID;
+    }
+    types.list = wire_arena_array(a, p->n, sizeof *types.list);
+    if (!types.list) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        types.list[types.n++] = p->list[i].type;
+    }
+    m->n_providers = p->n;
+    WIRE_PUT(m, providers_left_out, p->left_out);
+    e = wire_table_put_list(&m->providers, p->list, p->n, &wire_answer_provider_table, a);
+    return e ? e : wire_info_types_put(&m->event_types, &m->n_event_types, &types, a);
+}
+
+static enum err put_boots(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                          struct wire_arena *a)
+{
+    if (!in->boots) {
+        return ERR_OK;
+    }
+    if (in->boots->n > WIRE_BOOTS_MAX || !boots_are_sound(in->boots, in->n_hosts)) {
+        return ERR_INVALID;
+    }
+    m->n_boots = in->boots->n;
+    return wire_table_put_list(&m->boots, in->boots->list, m->n_boots, &wire_answer_boot_table, a);
+}
+
 static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *in,
                             struct wire_arena *a)
 {
@@ -328,9 +469,9 @@ enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
     e = e ? e : put_trends(m, in, a);
     e = e ? e : wire_series_put(m, in, a);
     e = e ? e : wire_lifetimes_put(m, in, a);
-    e = e ? e : wire_outliers_put(m, in, a);
-    e = e ? e : wire_providers_put(m, in, a);
-    return e ? e : wire_boots_put(m, in, a);
+    e = e ? e : put_outliers(m, in, a);
+    e = e ? e : put_providers(m, in, a);
+    return e ? e : put_boots(m, in, a);
 }
 
 enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
@@ -425,6 +566,87 @@ static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer 
     return e;
 }
 
+static enum err get_outliers(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                             struct wire_arena *a)
+{
+    size_t n = m->n_outlier_classes;
+    struct wire_outliers *o;
+    enum err e;
+
+    if (n == 0 && m->n_outliers == 0) {
+        return ERR_OK;
+    }
+    if (m->n_outliers != m->n_rows || n > WIRE_OUTLIER_CLASSES) {
+        return n > WIRE_OUTLIER_CLASSES ? ERR_FULL : ERR_CORRUPT;
+    }
+    wire_arena_allow(a,
+                     sizeof *o + (n + 1) * sizeof *o->classes + (m->n_rows + 1) * sizeof *o->rows);
+    o = wire_arena_alloc(a, sizeof *o);
+    if (!o) {
+        return a->bad;
+    }
+    o->n_classes = n;
+    out->outliers = o;
+    e = wire_table_get_list(&o->classes, m->outlier_classes, n, &wire_answer_outlier_class_table,
+                            a);
+    e = e ? e
+          : wire_table_get_list(&o->rows, m->outliers, m->n_rows, &wire_answer_outlier_table, a);
+    return e || outliers_are_sound(o, m->n_rows) ? e : ERR_CORRUPT;
+}
+
+static enum err get_providers(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                              struct wire_arena *a)
+{
+    struct wire_info_types types = {.max = WIRE_ROWS_MAX};
+    struct wire_provider_sum *list = NULL;
+    struct wire_providers *p;
+    enum err e;
+
+    if (m->n_providers == 0) {
+        return ERR_OK;
+    }
+    if (m->n_providers > WIRE_ROWS_MAX || m->n_providers != m->n_event_types) {
+        return ERR_CORRUPT;
+    }
+    wire_arena_allow(a, wire_info_types_bytes(m->event_types, m->n_event_types) + sizeof *p + 64 +
+                            m->n_providers * sizeof *list);
+    p = wire_arena_alloc(a, sizeof *p);
+    if (!p) {
+        return a->bad;
+    }
+    e = wire_table_get_list(&list, m->providers, m->n_providers, &wire_answer_provider_table, a);
+    e = e ? e : wire_info_types_get(&types, m->event_types, m->n_event_types, a);
+    for (size_t i = 0; !e && i < m->n_providers; i++) {
+        list[i].type = types.list[i];
+    }
+    *p = (struct wire_providers){m->n_providers, list, m->providers_left_out};
+    out->providers = p;
+    return e || providers_are_of_hosts(list, p->n, m->n_hosts) ? e : ERR_CORRUPT;
+}
+
+static enum err get_boots(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                          struct wire_arena *a)
+{
+    struct wire_boots *boots;
+    enum err e;
+
+    if (m->n_boots == 0) {
+        return ERR_OK;
+    }
+    if (m->n_boots > WIRE_BOOTS_MAX) {
+        return ERR_FULL;
+    }
+    wire_arena_allow(a, sizeof *boots + (m->n_boots + 1) * sizeof *boots->list);
+    boots = wire_arena_alloc(a, sizeof *boots);
+    if (!boots) {
+        return a->bad;
+    }
+    boots->n = m->n_boots;
+    out->boots = boots;
+    e = wire_table_get_list(&boots->list, m->boots, m->n_boots, &wire_answer_boot_table, a);
+    return e || boots_are_sound(boots, out->n_hosts) ? e : ERR_CORRUPT;
+}
+
 /* Memory of the result is bounded by the counts, so it is allowed on top of the budget. */
 enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
                          struct wire_arena *a)
@@ -451,9 +673,9 @@ enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m
     e = e ? e : get_trends(out, m, a);
     e = e ? e : wire_series_get(out, m, a);
     e = e ? e : wire_lifetimes_get(out, m, a);
-    e = e ? e : wire_outliers_get(out, m, a);
-    e = e ? e : wire_providers_get(out, m, a);
-    return e ? e : wire_boots_get(out, m, a);
+    e = e ? e : get_outliers(out, m, a);
+    e = e ? e : get_providers(out, m, a);
+    return e ? e : get_boots(out, m, a);
 }
 
 enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)

@@ -1,8 +1,7 @@
-/* Starts of hosts' systems, as answers carry them. Plain data, coded in wire_boots.c. */
+/* Starts of hosts' systems, as answers carry them. Plain data, coded in wire_answer.c. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_BOOTS_H
 #define PROCFLEET_COMMON_WIRE_WIRE_BOOTS_H
 
-#include "common/base/err.h"
 #include "common/model/model.h"
 
 #define WIRE_BOOTS_MAX 4096u /* of an answer */
@@ -28,16 +27,5 @@ struct wire_boots {
     size_t n;
     const struct wire_boot *list;
 };
-
-struct Procfleet__V1__Answer;
-struct wire_arena;
-struct wire_answer;
-
-/* Errors: ERR_INVALID (over a limit), ERR_NOMEM */
-NODISCARD enum err wire_boots_put(struct Procfleet__V1__Answer *m, const struct wire_answer *in,
-                                  struct wire_arena *a);
-/* After the answer's hosts. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
-NODISCARD enum err wire_boots_get(struct wire_answer *out, const struct Procfleet__V1__Answer *m,
-                                  struct wire_arena *a);
 
 #endif

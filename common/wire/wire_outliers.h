@@ -1,9 +1,8 @@
 /* Hosts that are unlike the rest of their class, as answers carry them: one for each row, and what
- * is known of the classes. Plain data, coded in wire_outliers.c. */
+ * is known of the classes. Plain data, coded in wire_answer.c. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_OUTLIERS_H
 #define PROCFLEET_COMMON_WIRE_WIRE_OUTLIERS_H
 
-#include "common/base/err.h"
 #include "common/base/str.h"
 
 #define WIRE_OUTLIER_CLASSES 4096u
@@ -33,16 +32,5 @@ struct wire_outliers {
     const struct wire_outlier_class *classes;
     const struct wire_outlier *rows; /* one for each of the answer's */
 };
-
-struct Procfleet__V1__Answer;
-struct wire_arena;
-struct wire_answer;
-
-/* Errors: ERR_INVALID (over a limit), ERR_NOMEM */
-NODISCARD enum err wire_outliers_put(struct Procfleet__V1__Answer *m, const struct wire_answer *in,
-                                     struct wire_arena *a);
-/* After the answer's rows. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
-NODISCARD enum err wire_outliers_get(struct wire_answer *out, const struct Procfleet__V1__Answer *m,
-                                     struct wire_arena *a);
 
 #endif

@@ -1,9 +1,8 @@
 /* How much came of providers' events, as answers carry it. Plain data, coded in
- * wire_providers.c. */
+ * wire_answer.c. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_PROVIDERS_H
 #define PROCFLEET_COMMON_WIRE_WIRE_PROVIDERS_H
 
-#include "common/base/err.h"
 #include "common/model/model.h"
 
 struct wire_provider_sum {
@@ -20,16 +19,5 @@ struct wire_providers {
     const struct wire_provider_sum *list;
     uint64_t left_out; /* events of further ones */
 };
-
-struct Procfleet__V1__Answer;
-struct wire_arena;
-struct wire_answer;
-
-/* Errors: ERR_INVALID (over a limit), ERR_NOMEM */
-NODISCARD enum err wire_providers_put(struct Procfleet__V1__Answer *m, const struct wire_answer *in,
-                                      struct wire_arena *a);
-/* out->providers stays NULL where there are none. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
-NODISCARD enum err wire_providers_get(struct wire_answer *out,
-                                      const struct Procfleet__V1__Answer *m, struct wire_arena *a);
 
 #endif

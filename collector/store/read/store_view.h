@@ -12,7 +12,7 @@ struct store_view {
     struct head_state *head;
     struct manifest_list *segments; /* NULL: a store without segments */
     struct catalogue *catalogue;    /* NULL: there is none */
-    struct store_lookup *lookup;    /* NULL: no memory; store_info.c */
+    struct store_lookup *lookup;    /* NULL: no memory */
     struct packer *packer;          /* NULL until one is needed: store_view_packer */
     struct wire_decoder *decoder;   /* likewise: store_view_decode */
     struct seg_readahead *ahead;    /* likewise: store_view_ahead */
@@ -52,14 +52,5 @@ NODISCARD enum err
 store_accounts_local(const struct store_view *v, size_t host, const struct store_range *range,
                      enum err (*each_account)(void *ctx, const struct loss_sum *a),
                      enum err (*each)(void *ctx, const struct store_block *b), void *ctx);
-NODISCARD enum err store_info_local_each(
-    const struct store_view *v, size_t host, const struct store_instances *ask,
-    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx);
-void store_info_local_range(const struct store_view *v, int64_t since_ns, int64_t until_ns);
-bool store_info_local(const struct store_view *v, size_t host, const struct uuid *boot,
-                      struct proc_id id, bool brief, struct proc_info *out);
-void store_info_local_want(const struct store_view *v, size_t host, const struct proc_key *keys,
-                           size_t n);
-uint32_t store_info_local_unlisted(const struct store_view *v);
 
 #endif

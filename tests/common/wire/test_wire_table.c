@@ -18,7 +18,7 @@
     X(wire_admin_status)           \
     X(wire_answer)                 \
     X(wire_answer_trend)           \
-    X(wire_boots)                  \
+    X(wire_answer_boot)            \
     X(wire_enroll)                 \
     X(wire_enroll_certificate)     \
     X(wire_enroll_renew)           \
@@ -30,9 +30,9 @@
     X(wire_feed_poll_reply)        \
     X(wire_feed_subscriptions)     \
     X(wire_feed_unsubscribe)       \
-    X(wire_outliers)               \
-    X(wire_outliers_class)         \
-    X(wire_providers)              \
+    X(wire_answer_outlier)         \
+    X(wire_answer_outlier_class)   \
+    X(wire_answer_provider)        \
     X(wire_query)                  \
     X(wire_query_server_info)      \
     X(wire_rpc_heartbeat)          \
