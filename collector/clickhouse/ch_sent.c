@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "collector/store/segment/dedup.h"
+#include "collector/store/dedup.h"
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"

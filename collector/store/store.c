@@ -18,10 +18,10 @@
 #include "collector/store/store.h"
 
 #include "collector/store/batch_time.h"
+#include "collector/store/dedup.h"
 #include "collector/store/memtable/head_batch.h"
 #include "collector/store/meta/loss_sum.h"
 #include "collector/store/seal/seal.h"
-#include "collector/store/segment/dedup.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_state.h"
 #include "collector/store/wal/wal.h"

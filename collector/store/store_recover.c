@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "collector/store/batch_time.h"
+#include "collector/store/dedup.h"
 #include "collector/store/hosts.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/memtable/head_batch.h"
 #include "collector/store/meta/loss_sum.h"
 #include "collector/store/meta/meta.h"
 #include "collector/store/seal/seal.h"
-#include "collector/store/segment/dedup.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_state.h"
 #include "common/base/clk.h"

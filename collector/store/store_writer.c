@@ -15,8 +15,8 @@
 
 #include <assert.h>
 
+#include "collector/store/dedup.h"
 #include "collector/store/seal/seal.h"
-#include "collector/store/segment/dedup.h"
 #include "collector/store/wal/wal.h"
 #include "common/os/os.h"
 

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "collector/clickhouse/ch_sent.h"
-#include "collector/store/segment/dedup.h"
+#include "collector/store/dedup.h"
 #include "common/base/hash.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

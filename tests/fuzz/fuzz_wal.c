@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/segment/dedup.h"
+#include "collector/store/dedup.h"
 #include "collector/store/wal/wal_source.h"
 #include "common/base/buf.h"
 #include "tests/fuzz/memory_file.h"

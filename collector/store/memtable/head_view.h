@@ -5,10 +5,10 @@
 
 #include <stdatomic.h>
 
+#include "collector/store/dedup.h"
 #include "collector/store/memtable/head_batch.h"
 #include "collector/store/memtable/head_info.h"
 #include "collector/store/memtable/recent_columns.h"
-#include "collector/store/segment/dedup.h"
 
 #define HEAD_CHUNK        16u
 #define HEAD_CHUNK_MEMORY (16u << 20) /* decoded; one batch may be more */

@@ -12,8 +12,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "collector/store/dedup.h"
 #include "collector/store/hosts.h"
-#include "collector/store/segment/dedup.h"
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"

@@ -14,7 +14,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_FORMAT_H
 #define PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_FORMAT_H
 
-#include "collector/store/segment/dedup.h"
+#include "collector/store/dedup.h"
 #include "common/base/buf.h"
 #include "common/model/model.h"
 

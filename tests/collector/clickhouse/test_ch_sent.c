@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/segment/dedup.h"
+#include "collector/store/dedup.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"

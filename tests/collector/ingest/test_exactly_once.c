@@ -1,5 +1,5 @@
+#include "collector/store/dedup.h"
 #include "collector/store/read/store_read.h"
-#include "collector/store/segment/dedup.h"
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"

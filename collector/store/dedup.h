@@ -9,8 +9,8 @@
  *            by their sender; should one arrive after all, it is taken for a duplicate. Counted.
  * Threads: none of its own; the caller's lock guards it. Counts (struct dedup_counts) are atomic
  *          and outlive the set by reference, so that readers need no lock. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_DEDUP_H
-#define PROCFLEET_COLLECTOR_STORE_SEGMENT_DEDUP_H
+#ifndef PROCFLEET_COLLECTOR_STORE_DEDUP_H
+#define PROCFLEET_COLLECTOR_STORE_DEDUP_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "collector/store/segment/dedup.h"
+#include "collector/store/dedup.h"
 
 #include <string.h>
 
