@@ -31,6 +31,23 @@ static inline bool divisor_divides(const struct divisor *d, uint64_t v)
     return !(v & ((UINT64_C(1) << d->shift) - 1)) && v * d->inverse <= d->most;
 }
 
+/* Of all of so many values at once; false: perhaps not of all. A multiple's quotient by the odd
+ * part lies between -2^63 and 2^63 divided by it, and what lies there is a multiple. */
+#define DIVISOR_MANY 8
+
+static inline bool divisor_divides_many(const struct divisor *d, const int64_t *values)
+{
+    uint64_t most = d->most / 2, all = 0;
+    bool beyond = false;
+
+#pragma GCC unroll 8
+    for (unsigned i = 0; i < DIVISOR_MANY; i++) {
+        all |= (uint64_t)values[i];
+        beyond |= (uint64_t)values[i] * d->inverse + most > 2 * most;
+    }
+    return !beyond && !(all & ((UINT64_C(1) << d->shift) - 1));
+}
+
 /* v / by for its multiples. */
 static inline uint64_t divisor_unsigned(const struct divisor *d, uint64_t v)
 {

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/base/bits.h"
 #include "common/base/cur.h"
 #include "common/base/divisor.h"
 #include "common/base/varint.h"
@@ -21,6 +22,22 @@
 #define MAP_BITS  64u /* values whose bits are handled at once */
 #define SHORT_RUN 16u
 #define SLACK     8u /* bytes behind the end that varint_put_short may touch */
+
+/* What is done for each number is built twice: for any processor, and for those that gather and
+ * scatter bits at once (`quick`, a constant wherever it is looked at). */
+#define TWICE __attribute__((always_inline)) static inline
+
+static bool codec_plain; /* by tests, before anybody codes */
+
+void codec_only_plain(bool plain)
+{
+    codec_plain = plain;
+}
+
+static inline bool codec_quick(void)
+{
+    return bits_quick() && !codec_plain;
+}
 
 static inline uint64_t unzigzag(uint64_t u)
 {
@@ -44,8 +61,17 @@ static const uint8_t *get_varint(uint64_t *v, const uint8_t *p, const uint8_t *e
     return NULL;
 }
 
+/* As cur_varint8, where bits_quick says yes. */
+static inline uint64_t varint8_quick(uint64_t x, unsigned *n)
+{
+    uint64_t stop = ~x & 0x8080808080808080;
+
+    *n = stop ? ((unsigned)__builtin_ctzll(stop) + 1) / 8 : 0;
+    return bits_gather(x & (stop ^ (stop - 1)), 0x7f7f7f7f7f7f7f7f);
+}
+
 /* The same, without a branch on the length when it is at most 8 bytes and 8 are there. */
-static inline const uint8_t *get_fast(uint64_t *v, const uint8_t *p, const uint8_t *end)
+TWICE const uint8_t *get_fast(uint64_t *v, const uint8_t *p, const uint8_t *end, bool quick)
 {
     uint64_t x;
     unsigned n;
@@ -54,7 +80,7 @@ static inline const uint8_t *get_fast(uint64_t *v, const uint8_t *p, const uint8
         return get_varint(v, p, end);
     }
     memcpy(&x, p, sizeof x);
-    x = cur_varint8(varint_little_endian(x), &n);
+    x = quick ? varint8_quick(x, &n) : cur_varint8(varint_little_endian(x), &n);
     if (!n) {
         return get_varint(v, p, end);
     }
@@ -78,8 +104,16 @@ static struct divisor common_divisor(const int64_t *values, size_t n)
 {
     struct divisor d = {0};
 
-    for (size_t i = 0; i < n && d.by != 1; i++) {
-        divisor_add(&d, values[i]); /* also of repeats: that no processor foresees */
+    for (size_t i = 0; i < n && d.by != 1;) {
+        size_t end = i + DIVISOR_MANY < n ? i + DIVISOR_MANY : n;
+
+        if (d.by && end == i + DIVISOR_MANY && divisor_divides_many(&d, values + i)) {
+            i = end;
+            continue;
+        }
+        for (; i < end; i++) {
+            divisor_add(&d, values[i]); /* also of repeats: that no processor foresees */
+        }
     }
     return d.by == 0 || d.by > INT64_MAX ? divisor_make(1) : d;
 }
@@ -106,8 +140,8 @@ static inline uint64_t differing(const int64_t *v, uint32_t n)
 }
 
 /* One run's bitmap to `map` and its numbers to `p`; returns the end of the numbers. */
-static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *values, uint32_t count,
-                                  const struct divisor *scale, bool moving)
+TWICE uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *values, uint32_t count,
+                          const struct divisor *scale, bool moving, bool quick)
 {
     for (uint32_t i = 1; i < count; i += MAP_BITS) {
         uint32_t n = count - i < MAP_BITS ? count - i : MAP_BITS;
@@ -122,14 +156,16 @@ static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *value
             uint64_t d = divisor_difference(scale, now[0], now[-1]);
 
             d = moving ? varint_zigzag(d) : d;
-            p = d >> 56 ? varint_put(p, d) : varint_put_short(p, d);
+            p = d >> 56 ? varint_put(p, d)
+                : quick ? varint_put_quick(p, d)
+                        : varint_put_short(p, d);
         }
     }
     return p;
 }
 
-size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts, size_t n_runs,
-                    enum codec_mode mode)
+TWICE size_t encode(uint8_t *out, const int64_t *values, const uint32_t *counts, size_t n_runs,
+                    enum codec_mode mode, bool quick)
 {
     const int64_t *v = values;
     uint8_t *p = out, *map;
@@ -151,11 +187,24 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
     }
     v = values;
     for (size_t r = 0; r < n_runs; r++) {
-        p = encode_run(p, map, v, counts[r], &scale, mode == CODEC_MOVING);
+        p = encode_run(p, map, v, counts[r], &scale, mode == CODEC_MOVING, quick);
         map += bitmap_bytes(counts[r]);
         v += counts[r];
     }
     return (size_t)(p - out);
+}
+
+static size_t encode_quickly(uint8_t *out, const int64_t *values, const uint32_t *counts,
+                             size_t n_runs, enum codec_mode mode)
+{
+    return encode(out, values, counts, n_runs, mode, true);
+}
+
+size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts, size_t n_runs,
+                    enum codec_mode mode)
+{
+    return codec_quick() ? encode_quickly(out, values, counts, n_runs, mode)
+                         : encode(out, values, counts, n_runs, mode, false);
 }
 
 /* Where a column is being read. */
@@ -203,7 +252,7 @@ static inline void fill(int64_t *to, const int64_t *end, int64_t v)
 
 /* As decode_run, for runs of at most SHORT_RUN values: how long each of theirs repeats is harder to
  * foresee than all are to add up. */
-static bool decode_short_run(int64_t *values, uint32_t count, struct reader *r)
+TWICE bool decode_short_run(int64_t *values, uint32_t count, struct reader *r, bool quick)
 {
     uint64_t v = (uint64_t)values[0] * r->scale, scale = r->scale, bits, d;
     const uint8_t *p = r->p;
@@ -225,7 +274,7 @@ static bool decode_short_run(int64_t *values, uint32_t count, struct reader *r)
         values[i] = 0;
     }
     for (; bits; bits &= bits - 1) {
-        p = get_fast(&d, p, r->end);
+        p = get_fast(&d, p, r->end, quick);
         if (!p) {
             return false;
         }
@@ -241,8 +290,7 @@ static bool decode_short_run(int64_t *values, uint32_t count, struct reader *r)
 
 /* Fills a run, whose first place holds its base; false when the numbers end too soon, or when there
  * are bits behind the last value. Most values repeat the one before them. */
-__attribute__((always_inline)) static inline bool decode_run(int64_t *values, uint32_t count,
-                                                             struct reader *r)
+TWICE bool decode_run(int64_t *values, uint32_t count, struct reader *r, bool quick)
 {
     uint64_t v = (uint64_t)values[0], scale = r->scale;
     int64_t *to = values + 1, *end = values + count;
@@ -261,7 +309,7 @@ __attribute__((always_inline)) static inline bool decode_run(int64_t *values, ui
         for (; bits; bits &= bits - 1) {
             int64_t *moved = block + __builtin_ctzll(bits);
 
-            p = get_fast(&d, p, r->end);
+            p = get_fast(&d, p, r->end, quick);
             if (!p) {
                 return false;
             }
@@ -278,8 +326,8 @@ __attribute__((always_inline)) static inline bool decode_run(int64_t *values, ui
     return true;
 }
 
-enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, enum codec_mode mode,
-                      const void *data, size_t n)
+TWICE enum err decode(int64_t *values, const uint32_t *counts, size_t n_runs, enum codec_mode mode,
+                      const void *data, size_t n, bool quick)
 {
     struct reader r = {.p = data, .moving = mode == CODEC_MOVING};
     int64_t *v = values;
@@ -290,7 +338,7 @@ enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, en
     for (size_t i = 0; i < n_runs && r.p; i++) {
         uint64_t base = 0;
 
-        r.p = get_fast(&base, r.p, r.end);
+        r.p = get_fast(&base, r.p, r.end, quick);
         *v = (int64_t)unzigzag(base);
         v += counts[i];
         maps += bitmap_bytes(counts[i]);
@@ -302,13 +350,26 @@ enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, en
     r.p += maps;
     v = values;
     for (size_t i = 0; i < n_runs; i++) {
-        if (!(counts[i] <= SHORT_RUN ? decode_short_run(v, counts[i], &r)
-                                     : decode_run(v, counts[i], &r))) {
+        if (!(counts[i] <= SHORT_RUN ? decode_short_run(v, counts[i], &r, quick)
+                                     : decode_run(v, counts[i], &r, quick))) {
             return ERR_CORRUPT;
         }
         v += counts[i];
     }
     return r.p == r.end ? ERR_OK : ERR_CORRUPT;
+}
+
+static enum err decode_quickly(int64_t *values, const uint32_t *counts, size_t n_runs,
+                               enum codec_mode mode, const void *data, size_t n)
+{
+    return decode(values, counts, n_runs, mode, data, n, true);
+}
+
+enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, enum codec_mode mode,
+                      const void *data, size_t n)
+{
+    return codec_quick() ? decode_quickly(values, counts, n_runs, mode, data, n)
+                         : decode(values, counts, n_runs, mode, data, n, false);
 }
 
 /* -- a part of the runs -- */
@@ -358,7 +419,7 @@ static bool seek_range(struct reader *r, int64_t *values, const uint32_t *counts
     r->p = get_varint(&r->scale, r->p, r->end);
     for (size_t i = 0; i < n_runs && r->p; i++) {
         if (i - range.first < range.n) { /* below the first: wraps, and is not less */
-            r->p = get_fast(&base, r->p, r->end);
+            r->p = get_fast(&base, r->p, r->end, false);
             *values = (int64_t)unzigzag(base);
             values += counts[i];
         } else {
@@ -380,13 +441,15 @@ enum err codec_decode_range(int64_t *values, const uint32_t *counts, size_t n_ru
                             size_t n)
 {
     struct reader r = {.p = data, .moving = mode == CODEC_MOVING};
+    bool quick = codec_quick();
 
     r.end = r.p + n;
     if (!seek_range(&r, values, counts, n_runs, range)) {
         return ERR_CORRUPT;
     }
     for (size_t i = range.first; i < range.first + range.n; i++) {
-        if (!decode_run(values, counts[i], &r)) {
+        if (!(quick ? decode_run(values, counts[i], &r, true)
+                    : decode_run(values, counts[i], &r, false))) {
             return ERR_CORRUPT;
         }
         values += counts[i];

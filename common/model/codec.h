@@ -1,10 +1,11 @@
 /* The column codec: 64-bit integers of many runs to bytes and back, without loss for any value.
  * Shared by batches on the wire and segments on disk; PROTOCOL.md has the format byte by byte.
  * A column is the values of its runs one after the other; counts[r] is the length of run r, at
- * least 1. Threads: any; no state, no allocation. */
+ * least 1. Threads: any; no allocation. */
 #ifndef PROCFLEET_COMMON_MODEL_CODEC_H
 #define PROCFLEET_COMMON_MODEL_CODEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,5 +40,9 @@ struct codec_range {
 NODISCARD enum err codec_decode_range(int64_t *values, const uint32_t *counts, size_t n_runs,
                                       struct codec_range range, enum codec_mode mode, const void *p,
                                       size_t n);
+
+/* With true as on a processor that has no instructions for bits (bits.h), from now on: for tests.
+ * Bytes and values are the same. */
+void codec_only_plain(bool plain);
 
 #endif

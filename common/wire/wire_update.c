@@ -216,6 +216,7 @@ static void put_infos(struct buf *out, const struct wire_answer *a)
 static uint8_t *put_values(uint8_t *p, unsigned field, const int64_t *values, uint64_t have)
 {
     uint8_t *content = part_begin(p, field);
+    bool quick = bits_quick();
 
     if (!have) {
         return p;
@@ -223,7 +224,7 @@ static uint8_t *put_values(uint8_t *p, unsigned field, const int64_t *values, ui
     for (p = content; have; have &= have - 1) {
         uint64_t v = varint_zigzag((uint64_t)values[__builtin_ctzll(have)]);
 
-        p = v >> 56 ? varint_put(p, v) : varint_put_short(p, v);
+        p = v >> 56 ? varint_put(p, v) : quick ? varint_put_quick(p, v) : varint_put_short(p, v);
     }
     return part_end(content, p);
 }

@@ -1,4 +1,5 @@
 #include "common/base/divisor.h"
+#include "tests/support/draw.h"
 #include "tests/support/t.h"
 
 static const uint64_t numbers[] = {1,
@@ -40,6 +41,33 @@ static void every_multiple_is_divided_as_division_does(void **state)
     }
 }
 
+/* Many at once: said of none that does not divide, and of all that do but for the least number. */
+static void many_are_told_as_one_by_one(void **state)
+{
+    uint64_t random = 3;
+
+    (void)state;
+    for (size_t round = 0; round < 20000; round++) {
+        uint64_t by = numbers[draw(&random, N)];
+        struct divisor d = divisor_make(by);
+        bool all = true, least = false;
+        int64_t v[DIVISOR_MANY];
+
+        for (size_t i = 0; i < DIVISOR_MANY; i++) {
+            uint64_t k = ((uint64_t)draw(&random, 1u << 31) << 33) >> draw(&random, 64);
+
+            k = by <= INT64_MAX ? k % (INT64_MAX / by + 1) * by : 0;
+            v[i] = draw(&random, 2) ? (int64_t)k : -(int64_t)k;
+            v[i] = draw(&random, 40) ? v[i] : (int64_t)((uint64_t)v[i] + draw(&random, 3));
+            v[i] = draw(&random, 200) ? v[i] : INT64_MIN + (int64_t)draw(&random, 3);
+            all = all && divisor_divides(&d, v[i] < 0 ? 0 - (uint64_t)v[i] : (uint64_t)v[i]);
+            least = least || v[i] == INT64_MIN;
+        }
+        assert_true(all || !divisor_divides_many(&d, v));
+        assert_true(!all || least || divisor_divides_many(&d, v));
+    }
+}
+
 static void what_divides_all_is_found(void **state)
 {
     static const struct {
@@ -67,6 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_multiple_is_divided_as_division_does),
+        cmocka_unit_test(many_are_told_as_one_by_one),
         cmocka_unit_test(what_divides_all_is_found),
     };
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "tests/support/draw.h"
 #include "tests/support/t.h"
 
 #define VALUES_MAX 64
@@ -143,14 +144,73 @@ static void what_no_encoder_writes_is_refused(void **state)
     }
 }
 
+static int plainly(void **state)
+{
+    (void)state;
+    codec_only_plain(true);
+    return 0;
+}
+
+static int as_it_can(void **state)
+{
+    (void)state;
+    codec_only_plain(false);
+    return 0;
+}
+
+/* Numbers of every length, repeats, and common divisors: both ways give the same bytes, and read
+ * them to the same values. */
+static void both_ways_write_and_read_the_same(void **state)
+{
+    static int64_t values[4096], out[4096];
+    static uint8_t one[4096 * 12], other[4096 * 12];
+    uint64_t random = 5;
+
+    for (size_t round = 0; round < 500; round++) {
+        int64_t scale = 1 + (int64_t)draw(&random, 3) * 4096 * draw(&random, 1000);
+        uint32_t counts[64];
+        size_t n = 0, lengths[2];
+        int64_t v = 0;
+
+        for (size_t r = 0; r < COUNT_OF(counts); r++) {
+            counts[r] = 1 + draw(&random, 1 + draw(&random, 64));
+            for (uint32_t i = 0; i < counts[r]; i++) {
+                uint64_t step = ((uint64_t)draw(&random, 1u << 31) << 33) >> draw(&random, 64);
+
+                v = draw(&random, 3) ? v : (int64_t)((uint64_t)v + step * (uint64_t)scale);
+                values[n++] = v;
+            }
+            v = draw(&random, 2) ? v : (int64_t)((uint64_t)scale * draw(&random, 100000));
+        }
+        for (size_t m = 0; m < COUNT_OF(modes); m++) {
+            codec_only_plain(true);
+            lengths[0] = codec_encode(one, values, counts, COUNT_OF(counts), modes[m]);
+            codec_only_plain(false);
+            lengths[1] = codec_encode(other, values, counts, COUNT_OF(counts), modes[m]);
+            assert_int_equal(lengths[0], lengths[1]);
+            assert_memory_equal(one, other, lengths[0]);
+            for (size_t plain = 0; plain < 2; plain++) {
+                codec_only_plain(plain == 1);
+                memset(out, 0xa5, sizeof out);
+                assert_ok(codec_decode(out, counts, COUNT_OF(counts), modes[m], one, lengths[0]));
+                assert_memory_equal(out, values, n * sizeof *out);
+            }
+            codec_only_plain(false);
+        }
+    }
+}
+
+#define BOTH(test) cmocka_unit_test(test), cmocka_unit_test_setup_teardown(test, plainly, as_it_can)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_come_back_as_they_were),
-        cmocka_unit_test(every_other_length_is_refused),
-        cmocka_unit_test(any_runs_are_read_without_the_others),
-        cmocka_unit_test(the_bytes_are_those_of_the_protocol),
-        cmocka_unit_test(what_no_encoder_writes_is_refused),
+        BOTH(columns_come_back_as_they_were),
+        BOTH(every_other_length_is_refused),
+        BOTH(any_runs_are_read_without_the_others),
+        BOTH(the_bytes_are_those_of_the_protocol),
+        BOTH(what_no_encoder_writes_is_refused),
+        cmocka_unit_test(both_ways_write_and_read_the_same),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
