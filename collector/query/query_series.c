@@ -52,7 +52,7 @@ struct series {
     uint32_t *touched;         /* those of them that are not zero */
     size_t n_touched;
     uint64_t *ticks; /* of the host in each bucket */
-    struct query_top_members members;
+    struct query_groups_members members;
     uint32_t *counts_before; /* of the host that is read */
     size_t n_named;          /* groups of the host's last window with sums, */
     struct {
@@ -111,7 +111,7 @@ static size_t series_group(const struct series *x, const struct query_step *step
         return *step->tag - 1;
     }
     if (x->members.rows && step->boot) {
-        row = query_top_member(&x->members, step->span->host, step->boot, step->inst->id);
+        row = query_groups_member(&x->members, step->span->host, step->boot, step->inst->id);
     }
     if (row != QUERY_NO_MEMBER) {
         i = row < a->n_rows ? row : a->n_rows;
@@ -519,6 +519,6 @@ enum err query_series(struct query *q)
     if (!e) {
         series_end(&x);
     }
-    query_top_members_fini(&x.members);
+    query_groups_members_fini(&x.members);
     return e;
 }
