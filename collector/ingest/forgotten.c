@@ -114,29 +114,6 @@ static enum err write_list(const struct forgotten *f, const struct uuid *list, s
     return e;
 }
 
-static enum err read_bytes(const struct forgotten *f, struct buf *b)
-{
-    struct fio_file *file;
-    uint64_t bytes = 0;
-    size_t got = 0;
-    enum err e = f->fio->open(f->fio->ctx, &file, f->path);
-    uint8_t *p;
-
-    if (e) {
-        return e;
-    }
-    e = f->fio->size(f->fio->ctx, file, &bytes);
-    if (!e && (bytes > BYTES_MAX || bytes == 0)) {
-        e = ERR_CORRUPT;
-    }
-    if (!e) {
-        p = buf_grow(b, (size_t)bytes);
-        e = p ? f->fio->read(f->fio->ctx, file, 0, p, (size_t)bytes, &got) : b->bad;
-    }
-    f->fio->close(f->fio->ctx, file);
-    return !e && got < bytes ? ERR_CORRUPT : e;
-}
-
 enum err forgotten_check(const struct fio *fio, const char *dir, uint64_t *bytes, size_t *n)
 {
     struct forgotten f = {.fio = fio, .path = os_path_join(dir, "forgotten")};
@@ -145,7 +122,7 @@ enum err forgotten_check(const struct fio *fio, const char *dir, uint64_t *bytes
 
     *bytes = *n = 0;
     buf_init(&b, BYTES_MAX);
-    e = f.path ? read_bytes(&f, &b) : ERR_NOMEM;
+    e = f.path ? fio_read_whole(fio, f.path, &b) : ERR_NOMEM;
     *bytes = b.n;
     e = e ? e : decode(b.p, b.n, &f.list, n);
     buf_fini(&b);
@@ -162,7 +139,7 @@ static enum err read_list(struct forgotten *f, struct errmsg *why)
     enum err e;
 
     buf_init(&b, BYTES_MAX);
-    e = read_bytes(f, &b);
+    e = fio_read_whole(f->fio, f->path, &b);
     if (!e) {
         e = decode(b.p, b.n, &f->list, &n);
     }

@@ -13,12 +13,11 @@
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
-#define MAGIC      "PFhosts\n"
-#define VERSION    1u
-#define ENTRY_MIN  (2u * 16 + 2 * 4 + 4 * 8 + 1 + 2 * 8 + 5 * 8 + 2)
-#define FIXED      (8u + 4 + 4 + 8)
-#define SUM_BYTES  8u
-#define READ_BYTES (1u << 20)
+#define MAGIC     "PFhosts\n"
+#define VERSION   1u
+#define ENTRY_MIN (2u * 16 + 2 * 4 + 4 * 8 + 1 + 2 * 8 + 5 * 8 + 2)
+#define FIXED     (8u + 4 + 4 + 8)
+#define SUM_BYTES 8u
 
 /* -- bytes -- */
 
@@ -187,47 +186,19 @@ enum err hosts_adopt(const struct fio *fio, const char *dir)
     return e;
 }
 
-static enum err read_all(const struct fio *fio, struct fio_file *f, struct buf *b)
-{
-    uint64_t bytes = 0;
-    enum err e = fio->size(fio->ctx, f, &bytes);
-
-    if (!e && bytes > HOSTS_BYTES_MAX) {
-        return ERR_CORRUPT;
-    }
-    while (!e && b->n < bytes) {
-        size_t at = b->n, want = bytes - at < READ_BYTES ? (size_t)(bytes - at) : READ_BYTES;
-        size_t got = 0;
-        uint8_t *p = buf_grow(b, want);
-
-        e = p ? fio->read(fio->ctx, f, at, p, want, &got) : b->bad;
-        if (!e && got < want) {
-            e = ERR_CORRUPT;
-        }
-    }
-    return e;
-}
-
 /* Errors: ERR_NOTFOUND too */
 static enum err read_file(const struct fio *fio, const char *dir, const char *name,
                           uint64_t *number, struct head_record **list, size_t *n)
 {
     char *path = os_path_join(dir, name);
-    struct fio_file *f;
     struct buf b;
-    enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
+    enum err e;
 
-    mem_free(path);
-    if (e) {
-        return e;
-    }
     buf_init(&b, HOSTS_BYTES_MAX);
-    e = read_all(fio, f, &b);
-    if (!e) {
-        e = hosts_decode(b.p, b.n, number, list, n);
-    }
+    e = path ? fio_read_whole(fio, path, &b) : ERR_NOMEM;
+    e = e ? e : hosts_decode(b.p, b.n, number, list, n);
     buf_fini(&b);
-    fio->close(fio->ctx, f);
+    mem_free(path);
     return e;
 }
 

@@ -235,46 +235,18 @@ enum err subscriptions_file_write(const struct fio *fio, const char *dir,
     return e;
 }
 
-static enum err read_all(const struct fio *fio, struct fio_file *f, struct buf *b)
-{
-    uint64_t bytes = 0;
-    size_t got = 0;
-    uint8_t *p;
-    enum err e = fio->size(fio->ctx, f, &bytes);
-
-    if (e) {
-        return e;
-    }
-    if (bytes == 0 || bytes > SUBSCRIPTIONS_FILE_MAX) {
-        return ERR_CORRUPT;
-    }
-    p = buf_grow(b, (size_t)bytes);
-    if (!p) {
-        return b->bad;
-    }
-    e = fio->read(fio->ctx, f, 0, p, (size_t)bytes, &got);
-    return e ? e : got < bytes ? ERR_CORRUPT : ERR_OK;
-}
-
 enum err subscriptions_file_read(struct subscriptions_state *out, const struct fio *fio,
                                  const char *dir, uint64_t number)
 {
     char *path = fio_name_path(dir, PREFIX, number, SUFFIX);
-    struct fio_file *f;
     struct buf b;
-    enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
+    enum err e;
 
-    mem_free(path);
-    if (e) {
-        return e;
-    }
     buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
-    e = read_all(fio, f, &b);
-    fio->close(fio->ctx, f);
-    if (!e) {
-        e = subscriptions_file_decode(out, b.p, b.n);
-    }
+    e = path ? fio_read_whole(fio, path, &b) : ERR_NOMEM;
+    e = e ? e : subscriptions_file_decode(out, b.p, b.n);
     buf_fini(&b);
+    mem_free(path);
     if (!e && out->number != number) {
         subscriptions_file_fini(out);
         e = ERR_CORRUPT;

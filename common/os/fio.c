@@ -6,7 +6,8 @@
 
 #include "common/os/os.h"
 
-#define DIGITS 16u
+#define DIGITS     16u
+#define READ_BYTES ((size_t)1 << 20)
 
 char *fio_name_path(const char *dir, const char *prefix, uint64_t number, const char *suffix)
 {
@@ -53,6 +54,31 @@ enum err fio_write_whole(const struct fio *fio, const char *path, const void *p,
     e = fio->write(fio->ctx, f, 0, p, n);
     if (!e) {
         e = fio->sync(fio->ctx, f);
+    }
+    fio->close(fio->ctx, f);
+    return e;
+}
+
+enum err fio_read_whole(const struct fio *fio, const char *path, struct buf *b)
+{
+    uint64_t bytes = 0;
+    struct fio_file *f;
+    enum err e = fio->open(fio->ctx, &f, path);
+
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, f, &bytes);
+    if (!e && bytes > b->max - b->n) {
+        e = ERR_CORRUPT;
+    }
+    for (uint64_t at = 0; !e && at < bytes;) {
+        size_t want = bytes - at < READ_BYTES ? (size_t)(bytes - at) : READ_BYTES, got = 0;
+        uint8_t *p = buf_grow(b, want);
+
+        e = p ? fio->read(fio->ctx, f, at, p, want, &got) : b->bad;
+        e = !e && got < want ? ERR_CORRUPT : e;
+        at += want;
     }
     fio->close(fio->ctx, f);
     return e;

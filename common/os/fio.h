@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/buf.h"
 #include "common/base/err.h"
 
 struct fio_file; /* of whichever layer opened it */
@@ -39,6 +40,10 @@ const struct fio *fio_os(void);
  * Errors: those of the layer; the file may be there in part then. */
 NODISCARD enum err fio_write_whole(const struct fio *fio, const char *path, const void *p,
                                    size_t n);
+
+/* Appends what is in the file, in pieces of a MiB. Errors: ERR_CORRUPT (more than the buffer takes,
+ * or the file became shorter), ERR_NOMEM, those of the layer */
+NODISCARD enum err fio_read_whole(const struct fio *fio, const char *path, struct buf *b);
 
 /* -- names of numbered files, "wal-00000000000000a3.log": prefix, 16 hex digits, suffix. They sort
  * as their numbers do -- */

@@ -64,27 +64,16 @@ static enum err derived_repair(const struct check_derived *b, struct check_count
 static enum err decode_hosts(const struct fio *fio, const char *path, size_t *n, uint64_t *bytes)
 {
     struct head_record *list = NULL;
-    struct fio_file *f;
-    uint8_t *p = NULL;
     uint64_t number;
-    size_t got = 0;
-    enum err e = fio->open(fio->ctx, &f, path);
+    struct buf b;
+    enum err e;
 
-    if (e) {
-        return e;
-    }
-    e = fio->size(fio->ctx, f, bytes);
-    if (!e && *bytes > HOSTS_BYTES_MAX) {
-        e = ERR_CORRUPT;
-    }
-    if (!e) {
-        p = mem_alloc((size_t)*bytes + 1);
-        e = p ? fio->read(fio->ctx, f, 0, p, (size_t)*bytes, &got) : ERR_NOMEM;
-    }
-    e = e ? e : hosts_decode(p, got, &number, &list, n);
-    fio->close(fio->ctx, f);
+    buf_init(&b, HOSTS_BYTES_MAX);
+    e = fio_read_whole(fio, path, &b);
+    *bytes = b.n;
+    e = e ? e : hosts_decode(b.p, b.n, &number, &list, n);
+    buf_fini(&b);
     mem_free(list);
-    mem_free(p);
     return e;
 }
 
