@@ -176,23 +176,28 @@ static void dump_file(struct doctor_dump *d, const char *name, const void *p, si
     mem_free(path);
 }
 
+/* mem_free; NULL: no memory. */
+static uint8_t *dump_copy(struct doctor_dump *d, const void *p, size_t n)
+{
+    uint8_t *copy = mem_dup(p, n);
+
+    if (!copy) {
+        d->failed = d->failed ? d->failed : ERR_NOMEM;
+    } else if (d->anonymous) {
+        dump_cover_all(d, copy, n);
+    }
+    return copy;
+}
+
 void doctor_dump_table(struct doctor_dump *d, unsigned class, uint64_t base, const void *p,
                        size_t n)
 {
     char name[32];
     struct jsonw j;
-    uint8_t *copy;
+    uint8_t *copy = d ? dump_copy(d, p, n) : NULL;
 
-    if (!d) {
-        return;
-    }
-    copy = mem_dup(p, n);
     if (!copy) {
-        d->failed = d->failed ? d->failed : ERR_NOMEM;
         return;
-    }
-    if (d->anonymous) {
-        dump_cover_all(d, copy, n);
     }
     (void)snprintf(name, sizeof name, "class-%u.bin", class);
     dump_file(d, name, copy, n);
@@ -246,18 +251,10 @@ void doctor_dump_call(struct doctor_dump *d, const char *call, uint32_t code, co
                       size_t n)
 {
     struct jsonw j;
-    uint8_t *copy;
+    uint8_t *copy = d ? dump_copy(d, p, n) : NULL;
 
-    if (!d) {
-        return;
-    }
-    copy = mem_dup(p, n);
     if (!copy) {
-        d->failed = d->failed ? d->failed : ERR_NOMEM;
         return;
-    }
-    if (d->anonymous) {
-        dump_cover_all(d, copy, n);
     }
     dump_begin(&j, &d->calls);
     jsonw_text(&j, "call", str_make(call));
