@@ -59,8 +59,8 @@ static void server_check(struct findings *to, const struct ch_conf *c, struct ch
     }
     check_result_report(to, "clickhouse.server", CHECK_RESULT_OK, "", "%s answers, version %s (%s)",
                         ch_http_url(h), ch_http_version(h),
-                        ch_http_dialect(h) == CH_FULL ? "codecs, TTL and tokens are used"
-                                                      : "an old one: no codecs, TTL and tokens");
+                        ch_http_dialect(h) != CH_PLAIN ? "codecs, TTL and tokens are used"
+                                                       : "an old one: no codecs, TTL and tokens");
     tables_check(to, c, h);
 }
 

@@ -13,6 +13,7 @@ struct block_column {
     struct buf data; /* fixed width: elements; else varuint length and bytes each; of arrays, too */
     struct buf ends; /* arrays: u64le each */
     uint64_t n_elements; /* of arrays */
+    uint64_t bits; /* of 64 bits: those that any value has; of Int64, that differ from its sign */
     size_t rows;
     bool used; /* something other than 0 or "" */
 };
@@ -70,7 +71,7 @@ void ch_native_block_reset(struct ch_block *b)
 
         buf_reset(&c->data);
         buf_reset(&c->ends);
-        c->n_elements = c->rows = 0;
+        c->n_elements = c->bits = c->rows = 0;
         c->used = false;
     }
     b->rows = 0;
@@ -79,6 +80,11 @@ void ch_native_block_reset(struct ch_block *b)
 void ch_native_row(struct ch_block *b)
 {
     b->rows++;
+}
+
+void ch_native_rows_begin(struct ch_block *b, size_t n)
+{
+    b->rows += n;
 }
 
 enum ch_table ch_native_table(const struct ch_block *b)
@@ -126,6 +132,13 @@ static void column_fill(struct ch_block *b, size_t i, size_t rows)
     c->rows = rows;
 }
 
+/* What column.bits is the or of: no bit from the n-th up is set in it when v fits in n bits; 0 of 0
+ * alone. */
+static inline uint64_t bits_of(unsigned type, uint64_t v)
+{
+    return type == CH_INT64 ? v ^ v << 1 : v;
+}
+
 /* The column, ready for the value of the current row. */
 static struct block_column *column_take(struct ch_block *b, size_t i)
 {
@@ -139,51 +152,62 @@ static struct block_column *column_take(struct ch_block *b, size_t i)
     return c;
 }
 
+static void put_numbers(uint8_t *p, const int64_t *v, size_t n, unsigned width)
+{
+    if (width == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__) {
+        memcpy(p, v, 8 * n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (unsigned k = 0; k < width; k++) {
+            *p++ = (uint8_t)((uint64_t)v[i] >> 8 * k);
+        }
+    }
+}
+
 void ch_native_u64(struct ch_block *b, size_t i, uint64_t v)
 {
-    struct buf *data;
+    unsigned n = width_of(b->columns[i].type);
+    struct block_column *c;
     uint8_t *p;
-    unsigned n;
 
     if (!v) {
         return;
     }
-    n = width_of(b->columns[i].type);
-    data = &column_take(b, i)->data;
-    if (n == 8 && data->cap - data->n >= 8 && !data->bad) { /* most values by far */
-        p = data->p + data->n;
-        data->n += 8;
-        for (unsigned k = 0; k < 8; k++) { /* one store */
-            p[k] = (uint8_t)(v >> 8 * k);
-        }
-        return;
-    }
-    p = buf_grow(data, n);
-    for (unsigned k = 0; p && k < n; k++) {
-        p[k] = (uint8_t)(v >> 8 * k);
+    c = column_take(b, i);
+    c->bits |= bits_of(b->columns[i].type, v);
+    p = buf_grow(&c->data, n);
+    if (p) {
+        put_numbers(p, &(int64_t){(int64_t)v}, 1, n);
     }
 }
 
 void ch_native_rows_put(struct ch_block *b, size_t i, size_t row, const int64_t *v, size_t n)
 {
     struct block_column *c = &b->column[i];
-    uint64_t any = 0;
+    unsigned type = b->columns[i].type, width = width_of(type);
+    uint64_t bits = 0; /* 0: no value is anything but 0 */
     uint8_t *p;
 
-    assert(width_of(b->columns[i].type) == 8 && c->rows <= row && row + n <= b->rows);
-    for (size_t k = 0; k < n; k++) {
-        any |= (uint64_t)v[k];
+    assert(width && width <= 8 && c->rows <= row && row + n <= b->rows);
+    if (type == CH_INT64) {
+        for (size_t k = 0; k < n; k++) {
+            bits |= bits_of(CH_INT64, (uint64_t)v[k]);
+        }
+    } else {
+        for (size_t k = 0; k < n; k++) {
+            bits |= (uint64_t)v[k];
+        }
     }
-    if (!any) {
+    if (!bits) {
         return;
     }
     column_fill(b, i, row);
-    p = buf_grow(&c->data, n * 8);
-    for (size_t k = 0; p && k < n; k++, p += 8) {
-        for (unsigned byte = 0; byte < 8; byte++) { /* one store */
-            p[byte] = (uint8_t)((uint64_t)v[k] >> 8 * byte);
-        }
+    p = buf_grow(&c->data, n * width);
+    if (p) {
+        put_numbers(p, v, n, width);
     }
+    c->bits |= bits;
     c->rows = row + n;
     c->used = true;
 }
@@ -194,7 +218,7 @@ void ch_native_fill(struct ch_block *b, size_t i, uint64_t (*value)(void *ctx, s
     size_t rows = b->rows;
 
     buf_reset(&b->column[i].data);
-    b->column[i].rows = 0;
+    b->column[i].bits = b->column[i].rows = 0;
     b->column[i].used = false;
     for (b->rows = 1; b->rows <= rows; b->rows++) {
         ch_native_u64(b, i, value(ctx, b->rows - 1));
@@ -202,14 +226,43 @@ void ch_native_fill(struct ch_block *b, size_t i, uint64_t (*value)(void *ctx, s
     b->rows = rows;
 }
 
+static void put_uuid(uint8_t *p, unsigned type, const struct uuid *v)
+{
+    for (size_t k = 0; k < sizeof v->b; k++) {
+        p[k] = type == CH_UUID ? v->b[k < 8 ? 7 - k : 23 - k] : v->b[k];
+    }
+}
+
 void ch_native_uuid(struct ch_block *b, size_t i, const struct uuid *v)
 {
     struct block_column *c = column_take(b, i);
     uint8_t *p = buf_grow(&c->data, sizeof v->b);
 
-    for (size_t k = 0; p && k < sizeof v->b; k++) {
-        p[k] = b->columns[i].type == CH_UUID ? v->b[k < 8 ? 7 - k : 23 - k] : v->b[k];
+    if (p) {
+        put_uuid(p, b->columns[i].type, v);
     }
+}
+
+void ch_native_rows_uuid(struct ch_block *b, size_t i, size_t row, const struct uuid *v, size_t n)
+{
+    struct block_column *c = &b->column[i];
+    uint8_t *p;
+
+    assert(width_of(b->columns[i].type) == sizeof v->b && c->rows <= row && row + n <= b->rows);
+    if (!n) {
+        return;
+    }
+    column_fill(b, i, row);
+    p = buf_grow(&c->data, n * sizeof v->b);
+    for (size_t k = 0; p && k < n; k++) {
+        if (!k) {
+            put_uuid(p, b->columns[i].type, v);
+        } else {
+            memcpy(p + k * sizeof v->b, p, sizeof v->b);
+        }
+    }
+    c->rows = row + n;
+    c->used = true;
 }
 
 static void put_string(struct buf *out, struct str s)
@@ -255,6 +308,58 @@ void ch_native_u64s(struct ch_block *b, size_t i, const uint64_t *v, size_t n)
     buf_put_u64le(&c->ends, c->n_elements);
 }
 
+/* The narrowest type that holds all of a column's numbers, where the server takes such. */
+static unsigned type_narrowed(enum ch_dialect d, unsigned type, uint64_t bits)
+{
+    static const uint8_t with_sign[] = {CH_INT8, CH_INT16, CH_INT32},
+                         without[] = {CH_UINT8, CH_UINT16, CH_UINT32};
+    for (unsigned i = 0; i < sizeof without && d == CH_NARROW; i++) {
+        if ((type == CH_INT64 || type == CH_UINT64) && !(bits >> (8u << i))) {
+            return type == CH_INT64 ? with_sign[i] : without[i];
+        }
+    }
+    return type;
+}
+
+static const char *type_name(enum ch_dialect d, unsigned type)
+{
+    return type == CH_INT8    ? "Int8"
+           : type == CH_INT16 ? "Int16"
+           : type == CH_INT32 ? "Int32"
+                              : ch_schema_type(d, type, true);
+}
+
+/* The lowest width bytes of n numbers of 64 bits. */
+static void put_narrow(uint8_t *to, const uint8_t *from, size_t n, unsigned width)
+{
+    for (size_t i = 0; i < n && width == 4; i++) {
+        memcpy(to + 4 * i, from + 8 * i, 4);
+    }
+    for (size_t i = 0; i < n && width == 2; i++) {
+        memcpy(to + 2 * i, from + 8 * i, 2);
+    }
+    for (size_t i = 0; i < n && width == 1; i++) {
+        to[i] = from[8 * i];
+    }
+}
+
+static void column_put(struct buf *out, const struct block_column *c, unsigned type,
+                       unsigned narrowed)
+{
+    unsigned width = width_of(narrowed);
+    uint8_t *p;
+
+    buf_put(out, c->ends.p, c->ends.n);
+    if (narrowed == type) {
+        buf_put(out, c->data.p, c->data.n);
+        return;
+    }
+    p = buf_grow(out, c->data.n / 8 * width);
+    if (p) {
+        put_narrow(p, c->data.p, c->data.n / 8, width);
+    }
+}
+
 enum err ch_native_encode(struct ch_block *b, enum ch_dialect d, struct buf *sql, struct buf *out)
 {
     const char *comma = "";
@@ -281,10 +386,11 @@ enum err ch_native_encode(struct ch_block *b, enum ch_dialect d, struct buf *sql
         const struct block_column *c = &b->column[i];
 
         if (c->used) {
+            unsigned type = b->columns[i].type, narrowed = type_narrowed(d, type, c->bits);
+
             put_string(out, str_make(b->columns[i].name));
-            put_string(out, str_make(ch_schema_type(d, b->columns[i].type, true)));
-            buf_put(out, c->ends.p, c->ends.n);
-            buf_put(out, c->data.p, c->data.n);
+            put_string(out, str_make(type_name(d, narrowed)));
+            column_put(out, c, type, narrowed);
         }
     }
     return sql->bad ? sql->bad : out->bad;

@@ -35,9 +35,12 @@ void ch_native_str(struct ch_block *b, size_t column, struct str v);
 void ch_native_strings(struct ch_block *b, size_t column, const struct str *v, size_t n);
 void ch_native_u64s(struct ch_block *b, size_t column, const uint64_t *v, size_t n);
 
-/* Numbers of 64 bits for rows [row, row + n), the newest of the block, of a column in which nothing
- * was put behind `row` yet. */
+/* The same by columns: begins n rows; puts numbers (of any width) or one UUID for rows
+ * [row, row + n), the newest of the block, of a column in which nothing was put behind `row` yet. */
+void ch_native_rows_begin(struct ch_block *b, size_t n);
 void ch_native_rows_put(struct ch_block *b, size_t column, size_t row, const int64_t *v, size_t n);
+void ch_native_rows_uuid(struct ch_block *b, size_t column, size_t row, const struct uuid *v,
+                         size_t n);
 
 /* A number for every row of a column, in the place of what they had. */
 void ch_native_fill(struct ch_block *b, size_t column, uint64_t (*value)(void *ctx, size_t row),
@@ -47,8 +50,9 @@ enum ch_table ch_native_table(const struct ch_block *b);
 size_t ch_native_rows(const struct ch_block *b);
 size_t ch_native_bytes(const struct ch_block *b); /* about what it encodes to */
 
-/* "INSERT INTO `cell` (…) FORMAT Native" and the block's bytes. Errors: what latched, ERR_NOMEM,
- * ERR_FULL (of the buffers) */
+/* "INSERT INTO `cell` (…) FORMAT Native" and the block's bytes; for CH_NARROW integers of 64 bits
+ * are as narrow as the block's values let them be, which is half of it. Errors: what latched,
+ * ERR_NOMEM, ERR_FULL (of the buffers) */
 NODISCARD enum err ch_native_encode(struct ch_block *b, enum ch_dialect d, struct buf *sql,
                                     struct buf *out);
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "collector/store/batch_time.h"
 #include "collector/store/meta/loss_sum.h"
@@ -16,11 +17,14 @@
 #define DAYS_ROOM      256u /* of a block; beyond, days are not told apart */
 #define DAY_NS         (86400 * CLK_S)
 #define PARTS          ((size_t)CH_DEV + 1)
+#define USUAL          10u /* samples of a cell: its loops are unrolled for so many */
+#define ALWAYS_INLINE  __attribute__((always_inline))
 #define PROVIDER_EVENT UINT64_C(0x80000000) /* their numbers, however they were kept */
 
 /* A cell of the batch at hand: n ticks of one run of its rows, from `begin` on. */
 struct piece {
     size_t run, begin, n;
+    size_t at; /* of its values in columns that every run has */
 };
 
 struct ch_rows {
@@ -41,12 +45,14 @@ struct ch_rows {
     uint64_t rows;
     size_t cells;
     uint32_t alive;
+    metric_mask all; /* metrics that every run has */
     const struct batch_column *column[METRIC_COLS];
     size_t cells_room, samples_room; /* how many it will be */
+    uint16_t spans[WIRE_TICKS_MAX];  /* of each tick: spans that begin at it or before */
     size_t pieces_cap, part_cap[PARTS], sample_cap;
     struct piece *pieces;
-    int64_t *part[PARTS]; /* of one metric: columns of its cells, */
-    int64_t *sample;      /* and of its samples */
+    int64_t *part[PARTS]; /* of one metric: columns of its cells */
+    int64_t *sample;      /* a column of samples that is not a metric's */
 };
 
 static const enum ch_table ours[] = {CH_CELL, CH_SAMPLE, CH_EVENT, CH_PROCESS, CH_HOST, CH_BATCH};
@@ -188,7 +194,7 @@ static bool cells_fit(struct ch_rows *r)
 {
     const struct batch *rows = r->b->rows;
     size_t first = r->b->first_tick, behind = first + r->b->rest->n_ticks, cells = 0, samples = 0;
-    uint16_t spans[WIRE_TICKS_MAX]; /* how many begin at or before the tick */
+    uint16_t *spans = r->spans;
 
     if (!rows || r->b->rest->n_ticks > WIRE_TICKS_MAX) {
         return !rows;
@@ -217,140 +223,310 @@ static bool cells_fit(struct ch_rows *r)
 
 /* -- cells and samples -- */
 
-/* What cells, samples, processes and events begin with. */
-static void put_instance(struct ch_block *b, const struct batch_head *head, struct proc_id id)
+/* Column by column: what is put into a row at a time costs three times as much. */
+
+static const struct batch_run *run_of(const struct ch_rows *r, const struct piece *p)
 {
-    ch_native_row(b);
-    ch_native_uuid(b, CH_CELL_host_id, &head->host);
-    ch_native_uuid(b, CH_CELL_boot, &head->boot);
-    ch_native_u64(b, CH_CELL_pid, id.pid);
-    ch_native_u64(b, CH_CELL_start, id.start);
+    return &r->b->rows->runs[p->run];
 }
 
-static void put_mask(struct ch_block *b, size_t at, metric_mask mask)
+/* What stands in a column for the tick of a piece; of a cell, for its first tick. */
+typedef int64_t column_value(const struct ch_rows *r, const struct piece *p, size_t tick);
+
+static inline int64_t value_pid(const struct ch_rows *r, const struct piece *p, size_t tick)
 {
-    ch_native_u64(b, at, metric_mask_low(mask));
-    ch_native_u64(b, at + 1, metric_mask_high(mask));
+    (void)tick;
+    return run_of(r, p)->id.pid;
 }
 
-/* Ticks [begin, end) of the run: one cell, but for its metrics. */
-static void put_cell(struct ch_rows *r, const struct batch_run *run, size_t begin, size_t end)
+static inline int64_t value_start(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)tick;
+    return (int64_t)run_of(r, p)->id.start;
+}
+
+static inline int64_t value_ts(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)p;
+    return r->b->rows->wall_ns[tick];
+}
+
+static inline int64_t value_last_ts(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    return r->b->rows->wall_ns[tick + p->n - 1];
+}
+
+static inline int64_t value_n(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)r;
+    (void)tick;
+    return (int64_t)p->n;
+}
+
+static inline int64_t value_stream(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)p;
+    (void)tick;
+    return (int64_t)r->b->rest->head.stream;
+}
+
+static inline int64_t value_seq(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)p;
+    (void)tick;
+    return (int64_t)r->b->rest->head.seq;
+}
+
+static inline int64_t value_flags(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    return run_of(r, p)->fresh && tick == run_of(r, p)->first_tick ? CH_FRESH : 0;
+}
+
+static inline int64_t value_mask(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)tick;
+    return (int64_t)metric_mask_low(run_of(r, p)->mask);
+}
+
+static inline int64_t value_mask_high(const struct ch_rows *r, const struct piece *p, size_t tick)
+{
+    (void)tick;
+    return (int64_t)metric_mask_high(run_of(r, p)->mask);
+}
+
+/* The column of the batch's cells, or samples: of its pieces, or their ticks. */
+static inline void put_column(struct ch_rows *r, enum ch_table t, size_t column,
+                              column_value *value)
+{
+    int64_t *v = t == CH_CELL ? r->part[0] : r->sample;
+    size_t n = 0;
+
+    for (const struct piece *p = r->pieces; p < r->pieces + r->cells; p++) {
+        for (size_t k = 0; k < (t == CH_CELL ? 1 : p->n); k++) {
+            v[n++] = value(r, p, p->begin + k);
+        }
+    }
+    ch_native_rows_put(r->block[t], column, ch_native_rows(r->block[t]) - n, v, n);
+}
+
+/* All but the metrics. Columns that both tables have stand in the same order. */
+static inline void put_rows(struct ch_rows *r, enum ch_table t, size_t n, size_t stream)
 {
     const struct batch_head *head = &r->b->rest->head;
-    struct ch_block *b = r->block[CH_CELL];
+    struct ch_block *b = r->block[t];
+    size_t row = ch_native_rows(b);
 
-    put_instance(b, head, run->id);
-    ch_native_u64(b, CH_CELL_ts, (uint64_t)r->b->rows->wall_ns[begin]);
-    ch_native_u64(b, CH_CELL_last_ts, (uint64_t)r->b->rows->wall_ns[end - 1]);
-    ch_native_u64(b, CH_CELL_n, end - begin);
-    ch_native_u64(b, CH_CELL_stream, head->stream);
-    ch_native_u64(b, CH_CELL_seq, head->seq);
-    ch_native_u64(b, CH_CELL_flags, run->fresh && begin == run->first_tick ? CH_FRESH : 0);
-    put_mask(b, CH_CELL_mask, run->mask);
+    ch_native_rows_begin(b, n);
+    ch_native_rows_uuid(b, CH_CELL_host_id, row, &head->host, n);
+    ch_native_rows_uuid(b, CH_CELL_boot, row, &head->boot, n);
+    put_column(r, t, CH_CELL_pid, value_pid);
+    put_column(r, t, CH_CELL_start, value_start);
+    put_column(r, t, CH_CELL_ts, value_ts);
+    put_column(r, t, stream, value_stream);
+    put_column(r, t, stream + CH_CELL_seq - CH_CELL_stream, value_seq);
+    put_column(r, t, stream + CH_CELL_flags - CH_CELL_stream, value_flags);
+    put_column(r, t, stream + CH_CELL_mask - CH_CELL_stream, value_mask);
+    put_column(r, t, stream + CH_CELL_mask_high - CH_CELL_stream, value_mask_high);
+}
+
+/* Ticks [begin, end) of the run: a cell. */
+static void piece_add(struct ch_rows *r, const struct batch_run *run, size_t begin, size_t end,
+                      size_t at)
+{
     assert(r->cells < r->pieces_cap);
-    r->pieces[r->cells++] = (struct piece){(size_t)(run - r->b->rows->runs), begin, end - begin};
+    r->pieces[r->cells++] =
+        (struct piece){(size_t)(run - r->b->rows->runs), begin, end - begin, at};
     r->rows += end - begin;
     r->values += (end - begin) * metric_mask_count(run->mask);
 }
 
-static void put_samples(struct ch_rows *r, const struct batch_run *run, size_t begin, size_t end)
-{
-    const struct batch_head *head = &r->b->rest->head;
-    struct ch_block *b = r->block[CH_SAMPLE];
-
-    for (size_t tick = begin; tick < end; tick++) {
-        put_instance(b, head, run->id);
-        ch_native_u64(b, CH_SAMPLE_ts, (uint64_t)r->b->rows->wall_ns[tick]);
-        ch_native_u64(b, CH_SAMPLE_stream, head->stream);
-        ch_native_u64(b, CH_SAMPLE_seq, head->seq);
-        ch_native_u64(b, CH_SAMPLE_flags, run->fresh && tick == run->first_tick ? CH_FRESH : 0);
-        put_mask(b, CH_SAMPLE_mask, run->mask);
-    }
-}
-
-static void put_run(struct ch_rows *r, const struct batch_run *run)
+/* at: rows of the runs before. */
+static void run_cut(struct ch_rows *r, const struct batch_run *run, size_t at)
 {
     size_t first = r->b->first_tick, behind = first + r->b->rest->n_ticks;
     size_t begin = run->first_tick > first ? run->first_tick : first;
     size_t end = (size_t)run->first_tick + run->n_ticks;
-    const int64_t *wall_ns = r->b->rows->wall_ns;
 
     end = end < behind ? end : behind;
     if (begin >= end) {
         return;
     }
     r->alive += end == behind && run->id.pid != 0;
-    if (r->b->samples) {
-        put_samples(r, run, begin, end);
-    }
     for (size_t next; begin < end; begin = next) {
-        for (next = begin + 1;
-             next < end && wall_ns[next] / CH_ROWS_SPAN_NS == wall_ns[begin] / CH_ROWS_SPAN_NS;
+        for (next = begin + 1; next < end && r->spans[next - first] == r->spans[begin - first];
              next++) {
         }
-        put_cell(r, run, begin, next);
+        piece_add(r, run, begin, next, at + begin - run->first_tick);
     }
 }
 
-/* What a metric did in cell i, whose n values are v. */
-static void metric_take(struct ch_rows *r, bool counter, size_t i, const int64_t *v, size_t n)
-{
-    struct cell c = {.count = n, .last_ns = n > 1};
-    uint64_t last = (uint64_t)v[n - 1];
+/* Sums of so many values between these bounds cannot wrap. */
+#define SUM_SAFE   (INT64_C(1) << 46)
+#define COUNT_SAFE ((size_t)1 << 16)
 
-    cell_values(&c, counter, v, n, false);
-    r->part[CH_LAST][i] = v[n - 1];
-    if (counter) {
-        r->part[CH_GREW][i] = (int64_t)(last - (uint64_t)v[0]);
-        r->part[CH_MOST][i] = n > 1 ? c.max : 0;
+/* Whether n values, of which the last is the first, are all the same, as most are. */
+static inline bool values_stand(const int64_t *v, size_t n)
+{
+    uint64_t moved = 0;
+
+    for (size_t k = 1; k + 1 < n; k++) {
+        moved |= (uint64_t)v[k] ^ (uint64_t)v[0];
+    }
+    return !moved;
+}
+
+/* What a counter did in cell i, whose n values are v. As cell_values, for what values are like. */
+ALWAYS_INLINE static inline void counter_take(struct ch_rows *r, size_t i, const int64_t *v,
+                                              size_t n)
+{
+    int64_t most = n > 1 ? INT64_MIN : 0, all = v[0];
+
+    if (v[0] == v[n - 1] && values_stand(v, n)) {
+        most = 0;
     } else {
-        r->part[CH_UP][i] = (int64_t)((uint64_t)c.max - last);
-        r->part[CH_DOWN][i] = (int64_t)(last - (uint64_t)c.min);
-        r->part[CH_DEV][i] = (int64_t)((uint64_t)c.sum - n * last);
+        for (size_t k = 1; k < n; k++) {
+            int64_t step = (int64_t)((uint64_t)v[k] - (uint64_t)v[k - 1]);
+
+            all |= v[k];
+            most = step > most ? step : most;
+        }
     }
+    if (all < 0 && n > 1) { /* steps may wrap */
+        struct cell c = {.count = n, .last_ns = 1};
+
+        cell_values(&c, true, v, n, false);
+        most = c.max;
+    }
+    r->part[CH_LAST][i] = v[n - 1];
+    r->part[CH_GREW][i] = (int64_t)((uint64_t)v[n - 1] - (uint64_t)v[0]);
+    r->part[CH_MOST][i] = most;
 }
 
-static void metric_leave_out(struct ch_rows *r, size_t i)
+ALWAYS_INLINE static inline void gauge_take(struct ch_rows *r, size_t i, const int64_t *v, size_t n)
 {
-    for (size_t k = 0; k < PARTS; k++) {
-        r->part[k][i] = 0;
+    uint64_t last = (uint64_t)v[n - 1], sum = 0;
+    int64_t lo = v[0], hi = v[0];
+
+    r->part[CH_LAST][i] = v[n - 1];
+    if (v[0] == v[n - 1] && n <= COUNT_SAFE && lo >= -SUM_SAFE && hi <= SUM_SAFE &&
+        values_stand(v, n)) {
+        r->part[CH_UP][i] = r->part[CH_DOWN][i] = r->part[CH_DEV][i] = 0;
+        return;
     }
+    for (size_t k = 0; k < n; k++) {
+        lo = v[k] < lo ? v[k] : lo;
+        hi = v[k] > hi ? v[k] : hi;
+        sum += (uint64_t)v[k];
+    }
+    if (lo < -SUM_SAFE || hi > SUM_SAFE || n > COUNT_SAFE) { /* the sum may wrap */
+        struct cell c = {.count = n, .last_ns = n > 1};
+
+        cell_values(&c, false, v, n, false);
+        sum = (uint64_t)c.sum;
+    }
+    r->part[CH_UP][i] = (int64_t)((uint64_t)hi - last);
+    r->part[CH_DOWN][i] = (int64_t)(last - (uint64_t)lo);
+    r->part[CH_DEV][i] = (int64_t)(sum - n * last);
 }
 
-/* One metric of all the batch's cells and samples, in the order in which its values stand. */
-static void put_metric(struct ch_rows *r, unsigned id)
+/* Walks over one metric's values as pieces follow each other. */
+struct value_walk {
+    unsigned id;
+    size_t run, at;
+};
+
+static inline bool run_has(const struct batch_run *run, unsigned id)
 {
-    struct ch_block *cells = r->block[CH_CELL], *samples = r->block[CH_SAMPLE];
+    uint64_t page = id < METRIC_PAGE ? metric_mask_low(run->mask) : metric_mask_high(run->mask);
+
+    return page >> id % METRIC_PAGE & 1;
+}
+
+/* Of the piece; NULL: it has no such metric. */
+static inline const int64_t *values_next(struct value_walk *w, const struct ch_rows *r,
+                                         const struct piece *p)
+{
     const struct batch_run *runs = r->b->rows->runs;
-    size_t parts = r->counter[id] ? CH_MOST + 1 : PARTS, run = 0, at = 0, n = 0;
+
+    for (; w->run < p->run; w->run++) { /* values of runs before */
+        w->at += run_has(&runs[w->run], w->id) ? runs[w->run].n_ticks : 0;
+    }
+    return run_has(&runs[w->run], w->id)
+               ? r->column[w->id]->values + w->at + (p->begin - runs[w->run].first_tick)
+               : NULL;
+}
+
+__attribute__((noinline)) static void metric_take(struct ch_rows *r, bool counter, size_t i,
+                                                  const int64_t *v, size_t n)
+{
+    if (counter) {
+        counter_take(r, i, v, n);
+    } else {
+        gauge_take(r, i, v, n);
+    }
+}
+
+ALWAYS_INLINE static inline void cells_take(struct ch_rows *r, unsigned id, bool counter)
+{
+    const int64_t *values = r->column[id]->values;
+    struct value_walk w = {.id = id};
+    bool all = (r->all & METRIC_BIT(id)) != 0;
 
     for (size_t i = 0; i < r->cells; i++) {
         const struct piece *p = &r->pieces[i];
+        const int64_t *v = all ? values + p->at : values_next(&w, r, p);
 
-        for (; run < p->run; run++) { /* values of runs before */
-            at += runs[run].mask & METRIC_BIT(id) ? runs[run].n_ticks : 0;
-        }
-        if (runs[run].mask & METRIC_BIT(id)) {
-            const int64_t *v = r->column[id]->values + at + (p->begin - runs[run].first_tick);
-
-            metric_take(r, r->counter[id], i, v, p->n);
-            if (r->b->samples) {
-                memcpy(r->sample + n, v, p->n * sizeof *v);
+        if (!v) {
+            for (size_t k = 0; k < PARTS; k++) {
+                r->part[k][i] = 0;
             }
+        } else if (p->n != USUAL) {
+            metric_take(r, counter, i, v, p->n);
+        } else if (counter) {
+            counter_take(r, i, v, USUAL);
         } else {
-            metric_leave_out(r, i);
-            if (r->b->samples) {
-                memset(r->sample + n, 0, p->n * sizeof *r->sample);
-            }
+            gauge_take(r, i, v, USUAL);
         }
-        n += p->n;
+    }
+}
+
+static void put_cell_metric(struct ch_rows *r, unsigned id)
+{
+    struct ch_block *b = r->block[CH_CELL];
+    size_t parts = r->counter[id] ? CH_MOST + 1 : PARTS;
+
+    if (r->counter[id]) {
+        cells_take(r, id, true);
+    } else {
+        cells_take(r, id, false);
     }
     for (size_t k = 0; k < parts; k++) {
-        ch_native_rows_put(cells, r->cell_at[id] + k, ch_native_rows(cells) - r->cells, r->part[k],
+        ch_native_rows_put(b, r->cell_at[id] + k, ch_native_rows(b) - r->cells, r->part[k],
                            r->cells);
     }
-    if (r->b->samples) {
-        ch_native_rows_put(samples, r->sample_at[id], ch_native_rows(samples) - n, r->sample, n);
+}
+
+/* Straight from the batch, as far as values follow each other. */
+static void put_sample_metric(struct ch_rows *r, unsigned id)
+{
+    struct ch_block *b = r->block[CH_SAMPLE];
+    size_t at = r->sample_at[id], row = ch_native_rows(b) - (size_t)r->rows, n = 0;
+    struct value_walk w = {.id = id};
+    const int64_t *from = NULL; /* n of them, of rows before `row` */
+
+    for (size_t i = 0; i < r->cells; i++) {
+        const int64_t *v = values_next(&w, r, &r->pieces[i]);
+
+        if (n && v != from + n) {
+            ch_native_rows_put(b, at, row - n, from, n);
+            n = 0;
+        }
+        from = n ? from : v;
+        n += v ? r->pieces[i].n : 0;
+        row += r->pieces[i].n;
+    }
+    if (n) {
+        ch_native_rows_put(b, at, row - n, from, n);
     }
 }
 
@@ -401,12 +577,23 @@ static enum err put_runs(struct ch_rows *r)
     if (e) {
         return e;
     }
-    for (size_t i = 0; i < rows->n_runs; i++) {
-        put_run(r, &rows->runs[i]);
+    r->all = METRIC_ALL;
+    for (size_t i = 0, at = 0; i < rows->n_runs; at += rows->runs[i++].n_ticks) {
+        run_cut(r, &rows->runs[i], at);
+        r->all &= rows->runs[i].mask;
+    }
+    put_rows(r, CH_CELL, r->cells, CH_CELL_stream);
+    put_column(r, CH_CELL, CH_CELL_last_ts, value_last_ts);
+    put_column(r, CH_CELL, CH_CELL_n, value_n);
+    if (r->b->samples) {
+        put_rows(r, CH_SAMPLE, (size_t)r->rows, CH_SAMPLE_stream);
     }
     for (unsigned id = 0; id < METRIC_COLS; id++) {
         if (r->column[id]) {
-            put_metric(r, id);
+            put_cell_metric(r, id);
+        }
+        if (r->column[id] && r->b->samples) {
+            put_sample_metric(r, id);
         }
     }
     return ERR_OK;

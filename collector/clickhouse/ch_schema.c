@@ -91,7 +91,7 @@ size_t ch_schema_metric(enum ch_table t, unsigned id)
 }
 
 static const struct {
-    const char *plain, *full, *block; /* in tables; in blocks of CH_FULL */
+    const char *plain, *full, *block; /* in tables; in blocks of CH_FULL and newer */
 } types[CH_TYPES] = {
     [CH_UINT8] = {"UInt8", "UInt8", "UInt8"},
     [CH_UINT16] = {"UInt16", "UInt16", "UInt16"},
@@ -120,7 +120,10 @@ enum ch_dialect ch_schema_dialect(const char *version)
     if (*end == '.') {
         minor = strtoul(end + 1, NULL, 10);
     }
-    return major > 22 || (major == 22 && minor >= 8) ? CH_FULL : CH_PLAIN;
+    if (major > 23 || (major == 23 && minor >= 3)) {
+        return CH_NARROW;
+    }
+    return major == 23 || (major == 22 && minor >= 8) ? CH_FULL : CH_PLAIN;
 }
 
 void ch_schema_ns(struct buf *sql, enum ch_dialect d, const char *column)
@@ -134,7 +137,7 @@ void ch_schema_time(struct buf *sql, enum ch_dialect d, int64_t ns)
     buf_printf(sql,
                d == CH_PLAIN ? "toInt64(%" PRId64 ")"
                              : "fromUnixTimestamp64Nano(toInt64(%" PRId64 "), 'UTC')",
-               d == CH_FULL && ns < 0 ? 0 : ns);
+               d != CH_PLAIN && ns < 0 ? 0 : ns);
 }
 
 void ch_schema_quote(struct buf *sql, struct str text)
@@ -169,7 +172,7 @@ static const char *codec_of(const struct ch_column *c)
 static void put_column(struct buf *sql, enum ch_dialect d, const struct ch_column *c)
 {
     buf_printf(sql, "`%s` %s", c->name, ch_schema_type(d, c->type, false));
-    if (d == CH_FULL) {
+    if (d != CH_PLAIN) {
         buf_printf(sql, " CODEC(%s)", codec_of(c));
     }
 }
@@ -263,7 +266,7 @@ static void put_period(struct buf *sql, enum ch_dialect d, const struct table *t
         return;
     }
     buf_put_str(sql, " PARTITION BY ");
-    if (d == CH_FULL) {
+    if (d != CH_PLAIN) {
         buf_printf(sql, t->period == DAY ? "toYYYYMMDD(%s)" : "toYYYYMM(%s)", t->by);
     } else {
         buf_printf(sql,
@@ -331,11 +334,11 @@ void ch_schema_create(struct buf *sql, const struct ch_layout *l, enum ch_table 
     put_engine(sql, l, t);
     put_period(sql, l->dialect, t);
     buf_printf(sql, " ORDER BY (%s)", t->key);
-    if (l->dialect == CH_FULL && t->by && keep_ns) {
+    if (l->dialect != CH_PLAIN && t->by && keep_ns) {
         buf_printf(sql, " TTL toDateTime(%s) + toIntervalSecond(%" PRId64 ")", t->by,
                    (int64_t)(keep_ns / CLK_S));
     }
-    if (l->dialect == CH_FULL && t->by) {
+    if (l->dialect != CH_PLAIN && t->by) {
         buf_put_str(sql, " SETTINGS ttl_only_drop_parts = 1");
     }
 }

@@ -4,7 +4,8 @@
  *
  * Dialects: CH_FULL is ClickHouse 22.8 and newer; CH_PLAIN is everything older: stamps are Int64
  * (ns since 1970), no codecs, no TTL, no LowCardinality. SQL that is written once uses
- * ch_schema_time for stamps.
+ * ch_schema_time for stamps. CH_NARROW, 23.3 and newer, is CH_FULL for all SQL; in blocks integers
+ * may be narrower than their column (input_format_native_allow_types_conversion).
  *
  * Schema changes only add: a table or a column that is missing is made, nothing is ever dropped or
  * altered, so the difference to what is there is all that a migration has to know.
@@ -21,7 +22,7 @@
 
 #define CH_SCHEMA_VERSION 1u
 
-enum ch_dialect { CH_PLAIN, CH_FULL };
+enum ch_dialect { CH_PLAIN, CH_FULL, CH_NARROW };
 
 /* Stamps are ns since 1970, UTC. */
 enum ch_type {

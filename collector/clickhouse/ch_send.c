@@ -163,7 +163,7 @@ static enum err send_again(struct ch_send *s, struct ch_http_insert *in, char *t
 static enum err send_insert(struct ch_send *s, enum ch_table t, const char *what, bool *again)
 {
     char token[256];
-    struct ch_http_insert in = {.token = token, .quorum = s->conf.quorum};
+    struct ch_http_insert in = {.token = token, .quick = t == CH_CELL, .quorum = s->conf.quorum};
     int64_t pause_ns = PAUSE_MIN;
     enum err e;
 

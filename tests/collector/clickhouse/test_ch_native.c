@@ -296,6 +296,62 @@ static void what_is_written_is_read_back(void **state)
     ch_native_block_destroy(b);
 }
 
+/* Values at the ends of what a width holds, and one beyond: as narrow as that, and no narrower. */
+static void numbers_travel_as_narrow_as_they_are(void **state)
+{
+    static const struct {
+        int64_t lo, hi;
+        const char *with_sign, *without;
+    } table[] = {
+        {0, 1, "Int8", "UInt8"},
+        {INT8_MIN, INT8_MAX, "Int8", "UInt64"},
+        {0, INT8_MAX + 1, "Int16", "UInt8"},
+        {0, UINT8_MAX, "Int16", "UInt8"},
+        {INT8_MIN - 1, 0, "Int16", "UInt64"},
+        {INT16_MIN, INT16_MAX, "Int16", "UInt64"},
+        {1, UINT8_MAX + 1, "Int16", "UInt16"},
+        {1, UINT16_MAX + 1, "Int32", "UInt32"},
+        {INT16_MIN - 1, INT16_MAX, "Int32", "UInt64"},
+        {INT32_MIN, INT32_MAX, "Int32", "UInt64"},
+        {0, UINT32_MAX, "Int64", "UInt32"},
+        {INT32_MIN - INT64_C(1), 3, "Int64", "UInt64"},
+        {INT64_MIN, INT64_MAX, "Int64", "UInt64"},
+    };
+    size_t metric = ch_schema_metric(CH_SAMPLE, M_CPU_TIME);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const int64_t v[] = {table[i].lo, 0, table[i].hi};
+        struct ch_block *b;
+        struct buf sql, out;
+        struct ch_in in;
+
+        buf_init(&sql, 1u << 16);
+        buf_init(&out, 1u << 16);
+        assert_ok(ch_native_block_create(&b, CH_SAMPLE));
+        ch_native_rows_begin(b, 4);
+        ch_native_rows_put(b, metric, 1, v, 3);
+        ch_native_rows_put(b, CH_SAMPLE_stream, 0, v, 3);
+        assert_ok(ch_native_encode(b, CH_NARROW, &sql, &out));
+        ch_native_in_init(&in, out.p, out.n, 1u << 16);
+        assert_ok(ch_native_next(&in));
+        assert_int_equal(in.n_columns, 2);
+        for (size_t k = 0; k < 4; k++) {
+            assert_int_equal((int64_t)ch_native_get(ch_native_column(&in, "m9"), k),
+                             k ? v[k - 1] : 0);
+            assert_int_equal((int64_t)ch_native_get(ch_native_column(&in, "stream"), k),
+                             k < 3 ? v[k] : 0);
+        }
+        buf_put_u8(&out, 0); /* the names of the types stand behind those of the columns */
+        assert_non_null(memmem(out.p, out.n, table[i].with_sign, strlen(table[i].with_sign)));
+        assert_non_null(memmem(out.p, out.n, table[i].without, strlen(table[i].without)));
+        ch_native_in_fini(&in);
+        ch_native_block_destroy(b);
+        buf_fini(&sql);
+        buf_fini(&out);
+    }
+}
+
 static void a_block_survives_every_failing_allocation(void **state)
 {
     for (long n = 0, done = 0; !done; n++) {
@@ -367,7 +423,9 @@ static void versions_choose_the_dialect(void **state)
     assert_int_equal(ch_schema_dialect("18.16.1"), CH_PLAIN);
     assert_int_equal(ch_schema_dialect("22.3.20.29"), CH_PLAIN);
     assert_int_equal(ch_schema_dialect("22.8.1.1"), CH_FULL);
-    assert_int_equal(ch_schema_dialect("26.7.3.1"), CH_FULL);
+    assert_int_equal(ch_schema_dialect("23.2.9.1"), CH_FULL);
+    assert_int_equal(ch_schema_dialect("23.3.1.1"), CH_NARROW);
+    assert_int_equal(ch_schema_dialect("26.7.3.1"), CH_NARROW);
     assert_int_equal(ch_schema_dialect("<html>"), CH_PLAIN);
 }
 
@@ -381,6 +439,7 @@ int main(void)
         cmocka_unit_test(what_is_no_block_is_refused),
         cmocka_unit_test(an_index_of_strings_has_a_limit),
         cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(numbers_travel_as_narrow_as_they_are),
         cmocka_unit_test(a_block_survives_every_failing_allocation),
         cmocka_unit_test(every_metric_has_its_columns),
         cmocka_unit_test(any_text_is_safe_in_quotes),
