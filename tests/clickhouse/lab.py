@@ -4,6 +4,7 @@ installed. Servers run on free ports in a temporary directory and are killed whe
 `python3 lab.py fetch` only gets the packages (scripts/install-deps --test does).
 """
 
+import contextlib
 import fcntl
 import glob
 import os
@@ -197,6 +198,28 @@ class Server(Process):
         return int(self.ask(sql, database))
 
 
+class Engine(Server):
+    """ClickHouse of today, without servers of its own: libchdb.so, which is in npm's package @chdb/lib-linux-x64-gnu (540 MB unpacked),
+    behind shim.py. PROCFLEET_LIBCHDB names the file; else it is .cache/clickhouse/libchdb.so."""
+
+    LIBRARY = os.environ.get("PROCFLEET_LIBCHDB", os.path.join(CACHE, "libchdb.so"))
+
+    def __init__(self, directory):
+        self.dir, self.http = directory, free_port()
+
+    def start(self, patience=60):
+        shim = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shim.py")
+        self.launch([sys.executable, "-B", shim, self.LIBRARY, self.dir, str(self.http)], dict(os.environ), self.dir)
+        end = time.monotonic() + patience
+        while time.monotonic() < end and self.process.poll() is None:
+            try:
+                self.ask("SELECT 1", timeout=5)
+                return self
+            except OSError:
+                time.sleep(0.2)
+        raise Missing("the engine does not start: %s" % self.log()[-300:])
+
+
 class Keeper(Process):
     def __init__(self, directory):
         self.dir, self.port = directory, free_port()
@@ -280,6 +303,20 @@ def opened(replicas=1):
         print("skipped:", e)
         sys.exit(77)
     return Lab(replicas)
+
+
+@contextlib.contextmanager
+def modern():
+    """An Engine, or the test ends as skipped."""
+    if not os.path.exists(Engine.LIBRARY) or not shutil.which("zstd"):
+        print("skipped: no %s, or no zstd" % Engine.LIBRARY)
+        sys.exit(77)
+    with tempfile.TemporaryDirectory(prefix="procfleet-engine-") as directory:
+        engine = Engine(directory)
+        try:
+            yield engine.start()
+        finally:
+            engine.kill()
 
 
 if __name__ == "__main__":

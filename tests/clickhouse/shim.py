@@ -55,8 +55,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if sql.startswith(b"INSERT") and sql.endswith(b"FORMAT Native"):
             with open(self.server.file, "wb") as f:
                 f.write(body)
-            columns = sql[sql.index(b"("):sql.rindex(b")") + 1]
-            sql = sql[:-len(b"FORMAT Native")] + b"SELECT " + columns[1:-1] + b" FROM file('" + self.server.file.encode() + b"', Native)"
+            sql = sql[:-len(b"FORMAT Native")] + b"FROM INFILE '" + self.server.file.encode() + b"' FORMAT Native"
         else:
             sql += body
             if "low_cardinality_allow_in_native_format" in words and sql.startswith(b"SELECT"):
