@@ -420,7 +420,8 @@ enum err ch_http_insert(struct ch_http *h, const struct ch_http_insert *in, int6
     bool full = h->dialect != CH_PLAIN;
     const void *body = in->body;
     size_t n = in->n;
-    enum err e = full ? body_pack(h, in->quick ? CH_HTTP_PACK_QUICK : CH_HTTP_PACK, &body, &n) : ERR_OK;
+    enum err e =
+        full ? body_pack(h, in->quick ? CH_HTTP_PACK_QUICK : CH_HTTP_PACK, &body, &n) : ERR_OK;
 
     if (e) {
         return e;
