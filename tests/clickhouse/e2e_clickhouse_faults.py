@@ -15,6 +15,14 @@ import urllib.request
 from chfleet import Agent, ChFleet, check, drained, ensure, lab, sound
 
 
+# What a server with no room says, or one that cannot merge as fast as it is fed.
+SAYS = {
+    "full": b"Code: 243, e.displayText() = DB::Exception: Cannot reserve 1.00 MiB, not enough space., e.what() = DB::Exception",
+    "parts": b"Code: 252, e.displayText() = DB::Exception: Too many parts (300). Merges are processing significantly slower than inserts.",
+    "no space": b"Code: 1000, e.displayText() = Poco::Exception: No space left on device, e.code() = 28",
+}
+
+
 class Proxy:
     """`mode` is what becomes of inserts from now on."""
 
@@ -76,6 +84,8 @@ class Proxy:
                         pass
                     self.close_connection = True
                     return None
+                if mode in SAYS:
+                    return self.answer(500, SAYS[mode])
                 code, answer = self.forward(body)
                 if mode == "mute":  # it went through, and nobody says so
                     return self.cut()
@@ -113,6 +123,23 @@ def faults(fleet, ch, proxy):
                   "client must retry"):
         ensure("the log says '%s'" % words, words in log)
     ensure("a gigabyte is not read", int(open("/proc/%d/status" % fleet.collector.pid).read().split("VmHWM:")[1].split()[0]) < 600 << 10)
+
+
+def full(fleet, ch, proxy):
+    """No room for a while: status, log, doctor and /readyz say so in the server's words; nothing is lost, and it goes on by itself."""
+    for i, (mode, words) in enumerate((("full", "Cannot reserve"), ("parts", "Too many parts"), ("no space", "No space left"))):
+        proxy.mode, proxy.hits = mode, 0
+        agent = Agent(fleet, 20 + i)
+        fleet.wait_for("inserts to meet '%s' twice" % mode, lambda: proxy.hits >= 2)
+        fleet.wait_for("/readyz to say '%s'" % words, lambda: words in fleet.ready())
+        ensure("the log says '%s'" % words, words in fleet.log("collector.log"))
+        check("the sink does not work", fleet.metric("procfleet_clickhouse_working"), 0)
+        agent.stop()
+        agent.wait()  # acknowledged all the same
+        proxy.mode = "pass"
+        check("after '%s' every tick is there, once" % mode, drained(fleet, ch.server, [agent], 120), (0, 0))
+        fleet.wait_for("the sink to work again", lambda: fleet.metric("procfleet_clickhouse_working") == 1)
+    sound(ch.server)
 
 
 def rejected(fleet, ch):
@@ -168,6 +195,7 @@ def main():
         fleet.proxy = Proxy(ch.server.url)
         fleet.feed(fleet.proxy.url)
         faults(fleet, ch, fleet.proxy)
+        full(fleet, ch, fleet.proxy)
         names(fleet, ch)
         rejected(fleet, ch)
         passwords(fleet, ch)

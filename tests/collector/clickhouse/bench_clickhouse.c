@@ -19,6 +19,7 @@
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/ingest_tls.h"
+#include "tests/support/ch_fill.h"
 #include "tests/support/store_fill.h"
 #include "tests/support/support.h"
 
@@ -163,21 +164,6 @@ static struct own own_measure(void)
 static struct ch_http *http;
 static long server_pid;
 
-static void said(enum err e, const char *what, const struct errmsg *why)
-{
-    if (e) {
-        fprintf(stderr, "%s: %s\n", what, why->text);
-    }
-    bench_check(e, what);
-}
-
-static void statement(const char *sql)
-{
-    struct errmsg why = {""};
-
-    said(ch_http_ask_nowhere(http, sql, 120 * CLK_S, NULL, &why), sql, &why);
-}
-
 static double number(const char *sql)
 {
     struct errmsg why = {""};
@@ -185,26 +171,10 @@ static double number(const char *sql)
     double v;
 
     buf_init(&reply, 4096);
-    said(ch_http_ask(http, sql, 120 * CLK_S, &reply, &why), sql, &why);
+    ch_fill_check(ch_http_ask(http, sql, 120 * CLK_S, &reply, &why), sql, &why);
     v = strtod(buf_cstr(&reply), NULL);
     buf_fini(&reply);
     return v;
-}
-
-static void database_make(void)
-{
-    struct ch_layout layout = {.dialect = ch_http_dialect(http), .database = DATABASE};
-    struct buf sql;
-
-    statement("DROP DATABASE IF EXISTS " DATABASE);
-    statement("CREATE DATABASE " DATABASE);
-    buf_init(&sql, 1u << 20);
-    for (unsigned t = 0; t < CH_TABLES; t++) {
-        buf_reset(&sql);
-        ch_schema_create(&sql, &layout, (enum ch_table)t);
-        statement(buf_cstr(&sql));
-    }
-    buf_fini(&sql);
 }
 
 /* CPU of the server so far, ns. */
@@ -222,24 +192,6 @@ static double server_cpu_ns(void)
     }
     fclose(f);
     return (double)(user + system) * 1e9 / (double)sysconf(_SC_CLK_TCK);
-}
-
-static void insert(struct ch_rows *r, enum ch_table table)
-{
-    struct errmsg why = {""};
-    struct buf sql, body;
-
-    buf_init(&sql, 1u << 20);
-    buf_init(&body, (size_t)1 << 30);
-    bench_check(ch_native_encode(ch_rows_block(r, table), ch_http_dialect(http), &sql, &body),
-                NULL);
-    said(ch_http_insert(http,
-                        &(struct ch_http_insert){
-                            .sql = buf_cstr(&sql), .body = body.p, .n = body.n, .token = "bench"},
-                        120 * CLK_S, &why),
-         "insert", &why);
-    buf_fini(&sql);
-    buf_fini(&body);
 }
 
 static void rows_of(struct ch_rows *r, size_t from, size_t n, bool samples)
@@ -263,7 +215,7 @@ static double table_bytes(enum ch_table table)
     char sql[256];
 
     (void)snprintf(sql, sizeof sql, "OPTIMIZE TABLE " DATABASE ".%s FINAL", ch_schema_table(table));
-    statement(sql);
+    ch_fill_statement(http, sql);
     (void)snprintf(sql, sizeof sql,
                    "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = "
                    "'" DATABASE "' AND table = '%s'",
@@ -278,13 +230,13 @@ static void server_cpu(struct ch_rows *r)
 
     rows_of(r, 0, EACH, false);
     begin = server_cpu_ns();
-    insert(r, CH_CELL);
+    ch_fill_block(http, ch_rows_block(r, CH_CELL));
     gathered = server_cpu_ns() - begin;
-    database_make();
+    ch_fill_make(http, DATABASE);
     begin = server_cpu_ns();
     for (size_t i = 0; i < EACH; i++) {
         rows_of(r, i, 1, false);
-        insert(r, CH_CELL);
+        ch_fill_block(http, ch_rows_block(r, CH_CELL));
     }
     single = server_cpu_ns() - begin;
     bench_figure("server's CPU, gathered : one insert a batch", gathered / single, "", 0.2,
@@ -293,32 +245,20 @@ static void server_cpu(struct ch_rows *r)
 
 static void server_figures(struct ch_rows *r, const char *url, const struct own *own)
 {
-    const char *urls[] = {url};
-    const struct ch_http_conf conf = {.urls = urls,
-                                      .n_urls = 1,
-                                      .database = DATABASE,
-                                      .user = "",
-                                      .password_file = "",
-                                      .ca = "",
-                                      .cert = "",
-                                      .key = ""};
-    struct errmsg why = {""};
-
-    said(ch_http_open(&http, &conf, &why), "open", &why);
-    said(ch_http_connect(http, &why), url, &why);
-    database_make();
+    http = ch_fill_open(url, DATABASE);
+    ch_fill_make(http, DATABASE);
     rows_of(r, 0, BATCHES, true);
-    insert(r, CH_CELL);
-    insert(r, CH_SAMPLE);
+    ch_fill_block(http, ch_rows_block(r, CH_CELL));
+    ch_fill_block(http, ch_rows_block(r, CH_SAMPLE));
     bench_figure("cells' bytes : own raw segments'", table_bytes(CH_CELL) / own->raw_bytes, "",
                  0.75, BENCH_LESS);
     bench_figure("samples' bytes : own raw segments'", table_bytes(CH_SAMPLE) / own->raw_bytes, "",
                  1.4, BENCH_LESS);
     if (server_pid) {
-        database_make();
+        ch_fill_make(http, DATABASE);
         server_cpu(r);
     }
-    statement("DROP DATABASE " DATABASE);
+    ch_fill_drop(http, DATABASE);
     ch_http_close(http);
 }
 

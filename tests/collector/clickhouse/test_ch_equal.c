@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "collector/clickhouse/ch_fold.h"
-#include "collector/clickhouse/ch_http.h"
 #include "collector/clickhouse/ch_join.h"
 #include "collector/clickhouse/ch_migrate.h"
 #include "collector/clickhouse/ch_rows.h"
@@ -28,6 +27,7 @@
 #include "common/wire/wire_lifetimes.h"
 #include "common/wire/wire_overview.h"
 #include "tests/collector/query/plain.h"
+#include "tests/support/ch_fill.h"
 
 #define TICKS     240 /* 20 minutes of 5 s */
 #define QUESTIONS 6   /* of each seed and view, of each kind that takes a window */
@@ -52,14 +52,6 @@ struct fleet {
 
 static unsigned long answers, differences;
 static unsigned long tiers_read, tiers_due; /* pieces of time read from them; seeds with them */
-
-static void check(enum err e, const char *what, const struct errmsg *why)
-{
-    if (e) {
-        fprintf(stderr, "test_ch_equal: %s: %s: %s\n", what, err_name(e), why ? why->text : "");
-        exit(1);
-    }
-}
 
 /* -- filling -- */
 
@@ -92,67 +84,12 @@ static void on_stored(void *ctx, const struct store_stored *s)
                                     .host_name = s->host_name,
                                     .samples = f->samples};
 
-    check(ch_rows_add(f->rows, &b), "ch_rows_add", NULL);
+    ch_fill_check(ch_rows_add(f->rows, &b), "ch_rows_add", NULL);
     if (f->seed % 3 == 0 && f->n_stored % 20 == 0) {
-        check(ch_rows_add(f->again, &b), "ch_rows_add", NULL);
+        ch_fill_check(ch_rows_add(f->again, &b), "ch_rows_add", NULL);
     }
     note_first(f, &s->batch->head);
     f->n_stored++;
-}
-
-static void insert(struct fleet *f, struct ch_rows *rows, bool again)
-{
-    static const enum ch_table tables[] = {CH_CELL,    CH_SAMPLE, CH_EVENT,
-                                           CH_PROCESS, CH_HOST,   CH_BATCH};
-    struct errmsg why = {""};
-
-    ch_rows_announce(rows, CH_STORED, again);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        struct ch_block *block = ch_rows_block(rows, tables[i]);
-        struct buf sql, body;
-
-        if (!ch_native_rows(block)) {
-            continue;
-        }
-        buf_init(&sql, 1u << 20);
-        buf_init(&body, (size_t)256 << 20);
-        check(ch_native_encode(block, ch_http_dialect(f->http), &sql, &body), "encode", NULL);
-        check(ch_http_insert(f->http,
-                             &(struct ch_http_insert){.sql = buf_cstr(&sql),
-                                                      .body = body.p,
-                                                      .n = body.n,
-                                                      .token = ch_schema_table(tables[i])},
-                             60 * CLK_S, &why),
-              "insert", &why);
-        buf_fini(&sql);
-        buf_fini(&body);
-    }
-}
-
-static void statement(struct fleet *f, const char *sql)
-{
-    struct errmsg why = {""};
-
-    check(ch_http_ask_nowhere(f->http, sql, 60 * CLK_S, NULL, &why), sql, &why);
-}
-
-static void database_make(struct fleet *f)
-{
-    struct ch_layout layout = {.dialect = ch_http_dialect(f->http), .database = f->database};
-    struct buf sql;
-
-    buf_init(&sql, 1u << 20);
-    buf_printf(&sql, "DROP DATABASE IF EXISTS `%s`", f->database);
-    statement(f, buf_cstr(&sql));
-    buf_reset(&sql);
-    buf_printf(&sql, "CREATE DATABASE `%s`", f->database);
-    statement(f, buf_cstr(&sql));
-    for (unsigned t = 0; t < CH_TABLES; t++) {
-        buf_reset(&sql);
-        ch_schema_create(&sql, &layout, (enum ch_table)t);
-        statement(f, buf_cstr(&sql));
-    }
-    buf_fini(&sql);
 }
 
 /* Minutes and hours of all that is there; twice: what is as it should be is not made again. */
@@ -169,7 +106,7 @@ static void tiers_make(struct fleet *f)
             const struct ch_fold_ask ask = {
                 .database = f->database, .hour_ns = at, .now_ns = LAB_NS(100000 + round)};
 
-            check(ch_fold_hour(f->http, &ask, &hosts, &why), "ch_fold_hour", &why);
+            ch_fill_check(ch_fold_hour(f->http, &ask, &hosts, &why), "ch_fold_hour", &why);
             *(round ? &again : &made) += hosts;
         }
     }
@@ -181,37 +118,24 @@ static void tiers_make(struct fleet *f)
 
 static void fleet_make(struct fleet *f, uint64_t seed, const char *url)
 {
-    const char *urls[] = {url};
-    struct errmsg why = {""};
     double now_s;
 
     *f = (struct fleet){.seed = seed, .samples = seed % 4 != 3, .tiers = seed % 5 < 3};
     (void)snprintf(f->database, sizeof f->database, "equal_%u", (unsigned)seed);
-    check(ch_http_open(&f->http,
-                       &(struct ch_http_conf){.urls = urls,
-                                              .n_urls = 1,
-                                              .database = f->database,
-                                              .user = "",
-                                              .password_file = "",
-                                              .ca = "",
-                                              .cert = "",
-                                              .key = ""},
-                       &why),
-          "ch_http_open", &why);
-    check(ch_http_connect(f->http, &why), url, &why);
-    database_make(f);
-    check(ch_rows_create(&f->rows, "a"), "ch_rows_create", NULL);
-    check(ch_rows_create(&f->again, "b"), "ch_rows_create", NULL);
+    f->http = ch_fill_open(url, f->database);
+    ch_fill_make(f->http, f->database);
+    ch_fill_check(ch_rows_create(&f->rows, "a"), "ch_rows_create", NULL);
+    ch_fill_check(ch_rows_create(&f->again, "b"), "ch_rows_create", NULL);
     f->l = lab_open(on_stored, f);
     f->p = plain_make(seed, TICKS, seed % 2 == 0);
     while (plain_put(f->p, f->l, &now_s)) {
         if (plain_random(f->p, 40) == 0) {
-            check(store_seal_now(lab_store(f->l), LAB_NS(now_s - 400)), "seal", NULL);
+            ch_fill_check(store_seal_now(lab_store(f->l), LAB_NS(now_s - 400)), "seal", NULL);
         }
     }
-    insert(f, f->rows, false);
+    ch_fill_rows(f->http, f->rows, false);
     if (ch_rows_batches(f->again)) {
-        insert(f, f->again, true);
+        ch_fill_rows(f->http, f->again, true);
     }
     if (f->tiers) {
         tiers_make(f);
@@ -221,12 +145,7 @@ static void fleet_make(struct fleet *f, uint64_t seed, const char *url)
 
 static void fleet_end(struct fleet *f)
 {
-    struct buf sql;
-
-    buf_init(&sql, 4096);
-    buf_printf(&sql, "DROP DATABASE `%s`", f->database);
-    statement(f, buf_cstr(&sql));
-    buf_fini(&sql);
+    ch_fill_drop(f->http, f->database);
     ch_http_close(f->http);
     ch_rows_destroy(f->rows);
     ch_rows_destroy(f->again);
@@ -363,9 +282,9 @@ static void compare(struct fleet *f, const struct store_view *near, const struct
 
     buf_init(&want, QUERY_REPLY_MAX);
     buf_init(&got, QUERY_REPLY_MAX);
-    check(answer(f, &want, near, kind, q, NULL), "answer", NULL);
-    check(answer(f, &got, other, kind, q, strcmp(which, "far") ? NULL : &tiers_read), "answer",
-          NULL);
+    ch_fill_check(answer(f, &want, near, kind, q, NULL), "answer", NULL);
+    ch_fill_check(answer(f, &got, other, kind, q, strcmp(which, "far") ? NULL : &tiers_read),
+                  "answer", NULL);
     answers++;
     if (want.n != got.n || memcmp(want.p, got.p, want.n) != 0) {
         differences++;
@@ -479,14 +398,14 @@ static struct store_view *far_open(struct fleet *f)
     struct store_view *far = NULL;
     struct errmsg why = {""};
 
-    check(ch_view_open(&far,
-                       &(struct ch_view_conf){.ask = far_ask,
-                                              .ctx = f,
-                                              .dialect = ch_http_dialect(f->http),
-                                              .database = f->database,
-                                              .tiers_least_ns = f->tiers},
-                       &why),
-          "ch_view_open", &why);
+    ch_fill_check(ch_view_open(&far,
+                               &(struct ch_view_conf){.ask = far_ask,
+                                                      .ctx = f,
+                                                      .dialect = ch_http_dialect(f->http),
+                                                      .database = f->database,
+                                                      .tiers_least_ns = f->tiers},
+                               &why),
+                  "ch_view_open", &why);
     return far;
 }
 
@@ -511,7 +430,7 @@ static void drop_oldest(struct fleet *f)
             numbers[n_drop++] = info->number;
         }
     }
-    check(manifest_change(m, NULL, 0, numbers, n_drop, &why), "manifest_change", &why);
+    ch_fill_check(manifest_change(m, NULL, 0, numbers, n_drop, &why), "manifest_change", &why);
     manifest_publish(m);
     manifest_list_release(l);
     mem_free(numbers);
@@ -528,11 +447,11 @@ static void seed_run(uint64_t seed, const char *url)
     far = far_open(&f);
     ask_all(&f, near, far, "far");
     store_view_close(far);
-    check(store_seal_now(lab_store(f.l), INT64_MAX), "seal", NULL);
+    ch_fill_check(store_seal_now(lab_store(f.l), INT64_MAX), "seal", NULL);
     near = lab_view(f.l);
     drop_oldest(&f);
-    check(store_view_open(&local, lab_store(f.l)), "store_view_open", NULL);
-    check(ch_join_open(&joined, local, far_open(&f)), "ch_join_open", NULL);
+    ch_fill_check(store_view_open(&local, lab_store(f.l)), "store_view_open", NULL);
+    ch_fill_check(ch_join_open(&joined, local, far_open(&f)), "ch_join_open", NULL);
     ask_all(&f, near, joined, "joined");
     store_view_close(joined);
     fleet_end(&f);

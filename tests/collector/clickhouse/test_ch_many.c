@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/clickhouse/ch_http.h"
-#include "collector/clickhouse/ch_rows.h"
 #include "collector/clickhouse/ch_view.h"
 #include "collector/query/query.h"
 #include "common/base/clk.h"
 #include "common/conf/opt.h"
 #include "common/os/os.h"
+#include "tests/support/ch_fill.h"
 #include "tests/support/store_fill.h"
 #include "tests/support/support.h"
 
@@ -29,69 +28,6 @@ static struct ch_rows *rows;
 static bool samples, failed;
 static unsigned long statements;
 
-static void check(enum err e, const char *what, const struct errmsg *why)
-{
-    if (e) {
-        fprintf(stderr, "test_ch_many: %s: %s: %s\n", what, err_name(e), why ? why->text : "");
-        exit(1);
-    }
-}
-
-static void statement(const char *sql)
-{
-    struct errmsg why = {""};
-
-    check(ch_http_ask_nowhere(http, sql, 60 * CLK_S, NULL, &why), sql, &why);
-}
-
-static void database_make(void)
-{
-    struct ch_layout layout = {.dialect = ch_http_dialect(http), .database = DATABASE};
-    struct buf sql;
-
-    statement("DROP DATABASE IF EXISTS " DATABASE);
-    statement("CREATE DATABASE " DATABASE);
-    buf_init(&sql, 1u << 20);
-    for (unsigned t = 0; t < CH_TABLES; t++) {
-        buf_reset(&sql);
-        ch_schema_create(&sql, &layout, (enum ch_table)t);
-        statement(buf_cstr(&sql));
-    }
-    buf_fini(&sql);
-}
-
-static void block_insert(struct ch_block *block)
-{
-    struct errmsg why = {""};
-    struct buf sql, body;
-
-    if (!ch_native_rows(block)) {
-        return;
-    }
-    buf_init(&sql, 1u << 20);
-    buf_init(&body, (size_t)512 << 20);
-    check(ch_native_encode(block, ch_http_dialect(http), &sql, &body), "encode", NULL);
-    check(ch_http_insert(http,
-                         &(struct ch_http_insert){
-                             .sql = buf_cstr(&sql), .body = body.p, .n = body.n, .token = "many"},
-                         120 * CLK_S, &why),
-          "insert", &why);
-    buf_fini(&sql);
-    buf_fini(&body);
-}
-
-static void rows_insert(void)
-{
-    static const enum ch_table tables[] = {CH_CELL,    CH_SAMPLE, CH_EVENT,
-                                           CH_PROCESS, CH_HOST,   CH_BATCH};
-
-    ch_rows_announce(rows, CH_STORED, false);
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        block_insert(ch_rows_block(rows, tables[i]));
-    }
-    ch_rows_reset(rows);
-}
-
 static void batch_add(const struct batch *b, const char *name, int64_t received_ns)
 {
     static const struct host_offset unknown;
@@ -102,9 +38,9 @@ static void batch_add(const struct batch *b, const char *name, int64_t received_
                                       .host_name = name,
                                       .samples = samples};
 
-    check(ch_rows_add(rows, &row), "ch_rows_add", NULL);
+    ch_fill_check(ch_rows_add(rows, &row), "ch_rows_add", NULL);
     if (ch_native_rows(ch_rows_block(rows, CH_CELL)) >= FULL) {
-        rows_insert();
+        ch_fill_rows(http, rows, false);
     }
 }
 
@@ -145,7 +81,7 @@ static void server_fill(const struct fleet *f)
         }
         fleetgen_destroy(g);
     }
-    rows_insert();
+    ch_fill_rows(http, rows, false);
 }
 
 static struct fill *both_fill(const struct fleet *f, const char *dir)
@@ -163,7 +99,7 @@ static struct fill *both_fill(const struct fleet *f, const char *dir)
     fill_make(fill, FILL_T0 + f->seconds * CLK_S);
     fill_put(fill, SIZE_MAX);
     fill_forget(fill);
-    rows_insert();
+    ch_fill_rows(http, rows, false);
     return fill;
 }
 
@@ -192,13 +128,13 @@ static struct store_view *far_open(bool tell)
     struct store_view *far = NULL;
     struct errmsg why = {""};
 
-    check(ch_view_open(&far,
-                       &(struct ch_view_conf){.ask = far_ask,
-                                              .ctx = tell ? &told : NULL,
-                                              .dialect = ch_http_dialect(http),
-                                              .database = DATABASE},
-                       &why),
-          "ch_view_open", &why);
+    ch_fill_check(ch_view_open(&far,
+                               &(struct ch_view_conf){.ask = far_ask,
+                                                      .ctx = tell ? &told : NULL,
+                                                      .dialect = ch_http_dialect(http),
+                                                      .database = DATABASE},
+                               &why),
+                  "ch_view_open", &why);
     return far;
 }
 
@@ -235,7 +171,7 @@ static void ask(struct buf *out, const struct store_view *v, const struct questi
     size_t n = 0;
 
     q.last_ns = f->seconds * CLK_S;
-    check(query_run(&a, x->kind, &env, &q, &why), x->name, &why);
+    ch_fill_check(query_run(&a, x->kind, &env, &q, &why), x->name, &why);
     a.data.n_used = 0;
     for (size_t i = 0; i < a.data.n_notes; i++) {
         struct str *notes = (struct str *)a.data.notes;
@@ -248,7 +184,7 @@ static void ask(struct buf *out, const struct store_view *v, const struct questi
     for (size_t i = 0; i < a.data.n_hosts; i++) { /* arrivals are the collector's own to count */
         ((struct wire_host *)&a.data.hosts[i])->duplicates = 0;
     }
-    check(wire_answer_encode(out, &a.data), "encode", NULL);
+    ch_fill_check(wire_answer_encode(out, &a.data), "encode", NULL);
     query_answer_fini(&a);
 }
 
@@ -297,9 +233,9 @@ static void fleet_compare(const struct fleet *f, unsigned long *counts, bool tel
     struct fill *fill;
     char dir[256];
 
-    database_make();
+    ch_fill_make(http, DATABASE);
     fill = both_fill(f, support_temp_dir(dir, sizeof dir));
-    check(store_view_open(&local, fill->store), "store_view_open", NULL);
+    ch_fill_check(store_view_open(&local, fill->store), "store_view_open", NULL);
     ask_all(f, local, counts, tell, tell);
     store_view_close(local);
     fill_close(fill);
@@ -336,7 +272,7 @@ static void measure(const struct opt_args *args)
     unsigned long counts[sizeof questions / sizeof *questions];
 
     if (!opt_flag(args, "keep")) {
-        database_make();
+        ch_fill_make(http, DATABASE);
         server_fill(&f);
     }
     ask_all(&f, NULL, counts, true, opt_flag(args, "tell"));
@@ -362,7 +298,7 @@ static const struct opt_command command = {
 
 int main(int argc, char **argv)
 {
-    const char *urls[1] = {getenv("PROCFLEET_CLICKHOUSE_URL")};
+    const char *url = getenv("PROCFLEET_CLICKHOUSE_URL");
     struct errmsg why = {""};
     struct opt_args *args;
 
@@ -370,25 +306,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", why.text);
         return 2;
     }
-    urls[0] = opt_value(args, "url") ? opt_value(args, "url") : urls[0];
-    if (!urls[0] || !urls[0][0]) {
+    url = opt_value(args, "url") ? opt_value(args, "url") : url;
+    if (!url || !url[0]) {
         printf("skipped: no ClickHouse: neither --url nor PROCFLEET_CLICKHOUSE_URL\n");
         return SKIPPED;
     }
     samples = opt_flag(args, "samples");
-    check(ch_http_open(&http,
-                       &(struct ch_http_conf){.urls = urls,
-                                              .n_urls = 1,
-                                              .database = DATABASE,
-                                              .user = "",
-                                              .password_file = "",
-                                              .ca = "",
-                                              .cert = "",
-                                              .key = ""},
-                       &why),
-          "ch_http_open", &why);
-    check(ch_http_connect(http, &why), urls[0], &why);
-    check(ch_rows_create(&rows, "a"), "ch_rows_create", NULL);
+    http = ch_fill_open(url, DATABASE);
+    ch_fill_check(ch_rows_create(&rows, "a"), "ch_rows_create", NULL);
     if (opt_value(args, "hosts")) {
         measure(args);
     } else {
