@@ -13,8 +13,8 @@
 #define CH_HTTP_REPLY_MAX  ((size_t)64 << 20)
 #define CH_HTTP_URLS_MAX   8u
 #define CH_HTTP_CONNECT_NS (10 * INT64_C(1000000000))
-/* Levels of zstd for bodies of inserts: -5 takes three quarters of the time of -1, and of cells a sixth
- * more bytes (of samples half as many again). */
+/* Levels of zstd for bodies of inserts: -5 takes three quarters of the time of -1, and a sixth more
+ * bytes of cells (of samples half as many again). */
 #define CH_HTTP_PACK       (-1)
 #define CH_HTTP_PACK_QUICK (-5)
 

@@ -36,7 +36,7 @@ void ch_native_strings(struct ch_block *b, size_t column, const struct str *v, s
 void ch_native_u64s(struct ch_block *b, size_t column, const uint64_t *v, size_t n);
 
 /* The same by columns: begins n rows; puts numbers (of any width) or one UUID for rows
- * [row, row + n), the newest of the block, of a column in which nothing was put behind `row` yet. */
+ * [row, row + n), the newest of the block, of a column in which nothing was put behind `row`. */
 void ch_native_rows_begin(struct ch_block *b, size_t n);
 void ch_native_rows_put(struct ch_block *b, size_t column, size_t row, const int64_t *v, size_t n);
 void ch_native_rows_uuid(struct ch_block *b, size_t column, size_t row, const struct uuid *v,

@@ -1,4 +1,4 @@
-/* A ClickHouse that tests and benchmarks fill: a database of their own, blocks and rows of the sink.
+/* A ClickHouse that tests and benchmarks fill: a database of their own, the sink's rows.
  * Failing ends the program with a sentence. Threads: one owner. */
 #ifndef PROCFLEET_TESTS_SUPPORT_CH_FILL_H
 #define PROCFLEET_TESTS_SUPPORT_CH_FILL_H
