@@ -17,7 +17,6 @@
 #define PATH_BYTES 1000
 #define FOR_NS     (30 * CLK_S)
 #define FOR_MAX_NS (86400 * CLK_S)
-#define STEP_NS    (200 * CLK_MS)
 
 enum { EXIT_DONE, EXIT_FAILED, EXIT_USAGE, EXIT_PARTIAL = OPT_EXIT_PARTIAL };
 

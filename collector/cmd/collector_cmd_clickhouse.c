@@ -17,7 +17,6 @@
 #define PROGRAM   "procfleet-collector clickhouse"
 #define ASK_NS    (30 * CLK_S)
 #define REPLY_MAX ((size_t)4 << 20)
-#define TAKEN_NS  (10 * CLK_S) /* a running collector takes up a request so soon, but for trouble */
 #define OPT_CONFIG                                                              \
     {                                                                           \
         "config", 'c', "FILE", "YAML file with the collector's settings", false \

@@ -21,7 +21,6 @@
 
 #define LINE_BYTES 4096 /* the text is ours: longer ones are an assert */
 #define WORDS_MAX  256
-#define ATTRIBUTES 16
 
 struct line {
     char text[LINE_BYTES];

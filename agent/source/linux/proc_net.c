@@ -31,7 +31,6 @@
 #define TASK_STATS      3
 #define TASK_AGGR_TID   4
 #define TASK_AGGR_TGID  5
-#define TASK_STATS_MIN  372 /* bytes of version 12 up to the process id */
 #define TASK_FLAG_GROUP 0x20
 
 #define EVENT_ACK  0x0U
