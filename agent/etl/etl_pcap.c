@@ -75,7 +75,7 @@ struct etl_pcap {
     struct etl_range range;
     struct etl_pcapng *to; /* NULL: only shown */
     struct etl_packets *packets;
-    bool drops_only, once, by_component;
+    bool drops_only, once;
     uint16_t wanted[OPT_MANY_MAX];
     size_t n_wanted;
 

@@ -129,7 +129,6 @@ struct compare {
     const struct compare_only *only;
     const struct compare_fact *facts;
     size_t can_carry, made, floor_runs;
-    size_t tied_hosts;
     struct arena memory;
 };
 
