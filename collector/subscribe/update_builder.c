@@ -258,15 +258,13 @@ static void rows_last_values(const struct batch *b, int64_t *values, metric_mask
 static void row_info(const struct update_builder *m, const struct batch *b, struct proc_id id,
                      struct proc_info *info)
 {
-    struct proc_info known;
-
-    *info = (struct proc_info){.id = id};
     if (m->place < store_view_hosts(m->view) &&
-        store_info_brief(m->view, m->place, &b->head.boot, id, &known)) {
-        *info = known; /* long texts come with events and on request */
-        info->command_line = (struct str){0};
+        store_info_brief(m->view, m->place, &b->head.boot, id, info)) {
+        info->command_line = (struct str){0}; /* long texts come with events and on request */
         info->image = (struct str){0};
         info->have &= ~(uint32_t)(INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT);
+    } else {
+        *info = (struct proc_info){.id = id};
     }
 }
 
@@ -294,6 +292,7 @@ static enum err rows_add(struct update_builder *m, const struct feed_note *note,
     struct pending *p = &m->samples;
     int64_t *values = arena_array(&m->memory, b->n_runs * b->n_columns + 1, sizeof *values);
     metric_mask *have = arena_array(&m->memory, b->n_runs + 1, sizeof *have);
+    int64_t when_ns = b->wall_ns[b->n_ticks - 1];
 
     if (!values || !have) {
         return ERR_NOMEM;
@@ -301,24 +300,31 @@ static enum err rows_add(struct update_builder *m, const struct feed_note *note,
     m->held_bytes += b->n_runs * (b->n_columns + 2) * sizeof *values;
     rows_last_values(b, values, have);
     for (size_t r = 0; r < b->n_runs; r++, values += b->n_columns) {
-        struct wire_row row = {.when_ns = b->wall_ns[b->n_ticks - 1],
-                               .have = metric_mask_low(have[r]),
-                               .have_high = metric_mask_high(have[r]),
-                               .values = values};
+        struct wire_row *row;
         size_t n;
 
         if (!run_is_last(b, &b->runs[r])) {
             continue;
         }
-        row_info(m, b, b->runs[r].id, &row.info);
-        n = ROW_BYTES + info_bytes(&row.info) + b->n_columns * VALUE_BYTES;
-        if (p->n == WIRE_ROWS_MAX || (p->n && p->bytes + n > FEED_ROWS_BYTES)) {
+        if (p->n == WIRE_ROWS_MAX) {
             pending_send(m, p, true);
         }
-        pending_take(p, m, note, FEED_SAMPLE);
-        pending_stamp(p, row.when_ns);
         assert(p->n < WIRE_ROWS_MAX);
-        p->rows[p->n++] = row;
+        row = &p->rows[p->n]; /* filled where it stays: its other members are 0 since the begin */
+        row_info(m, b, b->runs[r].id, &row->info);
+        n = ROW_BYTES + info_bytes(&row->info) + b->n_columns * VALUE_BYTES;
+        if (p->n && p->bytes + n > FEED_ROWS_BYTES) {
+            pending_send(m, p, true);
+            p->rows[0] = *row;
+            row = p->rows;
+        }
+        row->when_ns = when_ns;
+        row->have = metric_mask_low(have[r]);
+        row->have_high = metric_mask_high(have[r]);
+        row->values = values;
+        pending_take(p, m, note, FEED_SAMPLE);
+        pending_stamp(p, when_ns);
+        p->n++;
         p->bytes += n;
     }
     pending_close(m, p);
