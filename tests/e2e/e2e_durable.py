@@ -148,6 +148,7 @@ with Fleet() as fleet:
 
     same("the live tail, through two kills of the collector", fleet, live)
     check("it ends well: all that it missed came again", Fleet.stop(live.process), 0)
+    fleet.wait_for("it to be gone", lambda: connections(fleet, "events") == 0)
     late = Tail(fleet, "late")
     late.start()
     fleet.wait_for("a tail that hears nobody", lambda: connections(fleet, "events") == 1)
