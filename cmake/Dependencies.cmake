@@ -45,7 +45,6 @@ function(source_lib name include)
   target_include_directories(${name} SYSTEM PUBLIC ${include})
 endfunction()
 
-dep(mbedtls)
 set(apply_patches ${CMAKE_SOURCE_DIR}/cmake/apply-patches.cmake)
 
 # A dependency that we change: unpacked afresh when the changes in cmake/patches/NAME do.
@@ -64,6 +63,7 @@ function(dep_patched name)
       SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/${name}-${all}-src ${ARGN})
 endfunction()
 
+dep_patched(mbedtls)
 dep_patched(nng)
 dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
@@ -96,7 +96,10 @@ foreach(lib mbedtls mbedx509 mbedcrypto) # its headers ask for macros that its o
   set_property(TARGET ${lib} PROPERTY INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${dirs})
 endforeach()
 target_compile_definitions(mbedcrypto PUBLIC MBEDTLS_USER_CONFIG_FILE="cmake/mbedtls_user_config.h")
-target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
+target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>
+                                             $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/cmake>) # gcm_alt.h, threading_alt.h
+target_sources(mbedcrypto PRIVATE ${CMAKE_SOURCE_DIR}/common/tls/mbedtls_random.c)
+target_include_directories(mbedcrypto PRIVATE ${mbedtls_SOURCE_DIR}/library) # what our files in it need
 if(NOT WIN32)
   set(s ${libsodium_SOURCE_DIR}/src/libsodium)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${s}/*.c)
@@ -118,12 +121,12 @@ if(NOT WIN32)
   elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
     target_compile_definitions(sodium PRIVATE HAVE_ARMCRYPTO=1)
   endif()
-  # mbedTLS calls libsodium's AES-GCM where the processor has the instructions, its own code otherwise.
+  # mbedTLS calls libsodium's AES-GCM where the processor has the instructions, its own code otherwise; and its X25519.
   set(dir ${CMAKE_SOURCE_DIR}/common/tls)
-  target_sources(mbedcrypto PRIVATE ${dir}/mbedtls_gcm.c ${dir}/mbedtls_gcm_plain.c $<TARGET_OBJECTS:sodium>)
-  target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/cmake> # gcm_alt.h
-                             PRIVATE ${mbedtls_SOURCE_DIR}/library ${s}/include)
-  target_compile_definitions(mbedcrypto PUBLIC PROCFLEET_FAST_GCM=1 PRIVATE SODIUM_STATIC=1)
+  target_sources(mbedcrypto PRIVATE ${dir}/mbedtls_gcm.c ${dir}/mbedtls_gcm_plain.c ${dir}/mbedtls_x25519.c
+                                    ${dir}/mbedtls_clock.c $<TARGET_OBJECTS:sodium>)
+  target_include_directories(mbedcrypto PRIVATE ${s}/include)
+  target_compile_definitions(mbedcrypto PUBLIC PROCFLEET_FAST_GCM=1 PRIVATE PROCFLEET_FAST_X25519=1 SODIUM_STATIC=1)
 endif()
 target_include_directories(jansson SYSTEM PUBLIC ${jansson_BINARY_DIR}/include)
 

@@ -3,11 +3,25 @@
 /* The self-tests count operations in globals without a lock: a data race between two handshakes. */
 #undef MBEDTLS_SELF_TEST
 
-/* Never negotiated (common/tls/tls_config.c): without it a program is 70 KiB smaller, and its code
- * cannot be reached. */
-#undef MBEDTLS_SSL_PROTO_TLS1_3
+/* TLS 1.3 keeps its keys in PSA's store, which all threads share. The random numbers and the clock
+ * are common/tls/mbedtls_random.c and mbedtls_clock.c. */
+#define MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG
+#define MBEDTLS_THREADING_C
+#if defined(_WIN32)
+#define MBEDTLS_THREADING_ALT /* cmake/threading_alt.h, common/pki/pki_threads_win32.c */
+#else
+#define MBEDTLS_THREADING_PTHREAD
+#define MBEDTLS_PLATFORM_MS_TIME_ALT
+#endif
 
-/* Nor is any of these: key exchange is ECDHE with ECDSA on P-256 or X25519, ciphers are AES and
+/* A session is taken up with a fresh key exchange only: what was recorded stays secret when the
+ * ticket keys are stolen. Nothing is sent before the handshake is over, and nobody asks for shorter
+ * records. */
+#undef MBEDTLS_SSL_TLS1_3_KEY_EXCHANGE_MODE_PSK_ENABLED
+#undef MBEDTLS_SSL_EARLY_DATA
+#undef MBEDTLS_SSL_RECORD_SIZE_LIMIT
+
+/* Never negotiated is any of these: key exchange is ECDHE with ECDSA on P-256 or X25519, ciphers are AES and
  * ChaCha20. */
 #undef MBEDTLS_KEY_EXCHANGE_PSK_ENABLED
 #undef MBEDTLS_KEY_EXCHANGE_DHE_PSK_ENABLED
@@ -33,8 +47,7 @@
 #undef MBEDTLS_CAMELLIA_C
 #undef MBEDTLS_DES_C
 
-/* The second programming interface, which nothing here calls, and what stands on it. */
-#undef MBEDTLS_PSA_CRYPTO_C
+/* What PSA could keep in files, and what stands on it. */
 #undef MBEDTLS_PSA_CRYPTO_STORAGE_C
 #undef MBEDTLS_PSA_ITS_FILE_C
 #undef MBEDTLS_LMS_C

@@ -24,6 +24,11 @@
  * at one. Role, scope and the judge are asked during the handshake, where the peer still hears the
  * reason as an alert, and again on admission (admission.c), which is what counts.
  *
+ * In TLS 1.3 a client is through with its handshake before the server has seen its certificate. A
+ * refusal then comes instead of the first bytes of SP, and until those have come the connection is
+ * on trial: it is not counted, and its end is told like that of a handshake. NNG adds a pipe only
+ * after SP's greeting, so nobody above takes it for connected.
+ *
  * Callbacks run with NNG's lock of the connection held: short, and no call into NNG but
  * nng_tls_engine_send and _recv. The one exception is conn_init, which runs before the connection
  * is shared and asks for the peer's address: the context NNG passes is the stream itself in this
@@ -60,7 +65,14 @@ struct nng_tls_engine_config {
     struct tls_session *session; /* dialers that resume */
 };
 
-enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_PARTING, CONN_FAILED };
+enum conn_state {
+    CONN_NONE,
+    CONN_SHAKING,
+    CONN_TRIAL, /* a client of TLS 1.3 that has not heard yet whether the server takes it */
+    CONN_UP,
+    CONN_PARTING,
+    CONN_FAILED
+};
 
 struct nng_tls_engine_conn {
     void *stream;
@@ -131,7 +143,7 @@ static const char *conn_failure_text(const nng_tls_engine_conn *c, int r)
     case MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE:
         return "the peer refused us";
     case MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION:
-        return "other TLS version than 1.2";
+        return "other TLS version than 1.2 and 1.3";
     case MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE:
         return "no cipher in common";
     default:
@@ -174,12 +186,27 @@ static void conn_tell_owner(nng_tls_engine_conn *c, enum err e, enum tls_cause c
     }
 }
 
+/* Whether nothing is in common but for a client that offers a session: mbedTLS does so in the
+ * session's version only. The next attempt is without, and its end is the one to report. */
+static bool conn_session_outlived(const nng_tls_engine_conn *c, int r)
+{
+    return c->offered && r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE &&
+           (conn_alert(c) == MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION ||
+            conn_alert(c) == MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE);
+}
+
 /* A client's handshake that mbedTLS ended with `r`. */
 static void conn_tell_server_failed(nng_tls_engine_conn *c, int r)
 {
     enum tls_cause cause = TLS_CAUSE_NONE;
     char text[256];
 
+    if (conn_session_outlived(c, r)) {
+        conn_tell_owner(c, ERR_UNREACHABLE, TLS_CAUSE_NONE,
+                        "the server does not speak our session's TLS version or cipher any more: "
+                        "the next attempt goes without the session");
+        return;
+    }
     if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         cause = tls_cert_alert_cause(conn_alert(c));
         snprintf(text, sizeof text, "the server refused us: %s",
@@ -360,6 +387,19 @@ static void conn_end_offer(nng_tls_engine_conn *c, enum tls_session_offer_state 
     }
 }
 
+static bool conn_is_1_3(const nng_tls_engine_conn *c)
+{
+    return mbedtls_ssl_get_version_number(&c->ssl) == MBEDTLS_SSL_VERSION_TLS1_3;
+}
+
+/* A dialer's, if one came. */
+static void conn_keep_ticket(nng_tls_engine_conn *c)
+{
+    if (c->cfg->session) {
+        tls_session_keep(c->cfg->session, tls_context_id(c->rules), &c->ssl);
+    }
+}
+
 /* mbedTLS is through with the handshake; true when the connection is still open. */
 static bool conn_settle(nng_tls_engine_conn *c)
 {
@@ -372,18 +412,23 @@ static bool conn_settle(nng_tls_engine_conn *c)
         conn_end_offer(c, TLS_SESSION_TAKEN);
     }
     if (c->cfg->session && c->who.name[0] && !c->resumed) {
-        tls_session_keep(c->cfg->session, tls_context_id(c->rules), &c->ssl);
-        c->offered = false; /* the server preferred a full handshake: there is a newer one now */
+        conn_keep_ticket(c);
+        c->offered = false; /* the server preferred a full handshake: a newer one comes with it */
     }
     return c->who.name[0] != '\0';
 }
 
-/* Every connection that leaves CONN_SHAKING comes by here. */
+static bool conn_is_early(const nng_tls_engine_conn *c)
+{
+    return c->state == CONN_SHAKING || c->state == CONN_TRIAL;
+}
+
+/* Every connection that leaves CONN_SHAKING or CONN_TRIAL comes by here. */
 static void conn_enter_state(nng_tls_engine_conn *c, enum conn_state state)
 {
-    assert(state == CONN_NONE || c->state == CONN_SHAKING ||
+    assert(state == CONN_NONE || conn_is_early(c) ||
            (c->state == CONN_PARTING && state == CONN_FAILED));
-    if (c->state == CONN_SHAKING) {
+    if (conn_is_early(c) && state != CONN_TRIAL) {
         if (state == CONN_UP) {
             atomic_fetch_add(c->resumed ? &stats.resumed : &stats.full, 1);
         } else if (c->heard) {
@@ -432,8 +477,11 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
 static void conn_tell_lost(nng_tls_engine_conn *c)
 {
     bool resuming = c->offered && !c->who.name[0];
+    bool shown = c->state == CONN_TRIAL ? !c->resumed
+                                        : !conn_is_1_3(c) && c->ssl.MBEDTLS_PRIVATE(state) >
+                                                                 MBEDTLS_SSL_CLIENT_CERTIFICATE;
 
-    if (c->ssl.MBEDTLS_PRIVATE(state) > MBEDTLS_SSL_CLIENT_CERTIFICATE && !resuming) {
+    if (shown && !resuming) {
         conn_tell_owner(
             c, ERR_CLOSED, TLS_CAUSE_NONE,
             "the server closed the connection when it had seen our certificate: its log says why");
@@ -468,7 +516,7 @@ static void conn_fini(nng_tls_engine_conn *c)
     }
     if (tls_config_is_server(c->cfg->tls)) {
         conn_tell_unfinished(c, sent_away);
-    } else if (c->state == CONN_SHAKING) {
+    } else if (conn_is_early(c)) {
         conn_tell_lost(c);
     }
     conn_end_offer(c, TLS_SESSION_LOST);
@@ -479,7 +527,10 @@ static void conn_fini(nng_tls_engine_conn *c)
 
 static void conn_close(nng_tls_engine_conn *c)
 {
-    if (c->state == CONN_UP) {
+    if (c->state == CONN_TRIAL) {
+        conn_tell_lost(c); /* as below */
+    }
+    if (c->state == CONN_UP || c->state == CONN_TRIAL) {
         /* The peer may be gone already: the result says nothing that matters. */
         (void)mbedtls_ssl_close_notify(&c->ssl);
     } else if (c->state == CONN_SHAKING && !tls_config_is_server(c->cfg->tls)) {
@@ -496,20 +547,34 @@ static bool conn_would_block(int r)
 /* Whether the peer is still sending what belongs to its certificate, which we have just refused. */
 static bool conn_in_flight(const nng_tls_engine_conn *c, int r)
 {
-    return tls_config_is_server(c->cfg->tls) &&
-           c->ssl.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_CLIENT_CERTIFICATE && conn_verify_failed(r);
+    int state = c->ssl.MBEDTLS_PRIVATE(state);
+
+    if (!tls_config_is_server(c->cfg->tls)) {
+        return false;
+    }
+    return conn_is_1_3(c)
+               ? state >= MBEDTLS_SSL_CLIENT_CERTIFICATE && r != 0 &&
+                     r != MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE && r != MBEDTLS_ERR_SSL_CONN_EOF
+               : state == MBEDTLS_SSL_CLIENT_CERTIFICATE && conn_verify_failed(r);
 }
 
 /* Takes what is left of the refused peer's flight: to close with bytes unread would take back the
- * alert, and with it the reason. Who does not send it is sent away by the janitor. */
+ * alert, and with it the reason. In TLS 1.3, where the flight cannot be read from outside and SP's
+ * greeting may follow at once, that is until the peer has heard the alert and closes. Who does not
+ * send it, or does not close, is sent away by the janitor. */
 static int conn_part(nng_tls_engine_conn *c)
 {
     uint8_t some[512];
+    bool over = false;
     int r;
 
     do {
         r = bio_recv(c, some, sizeof some);
-    } while (r > 0 && !tls_flight_feed(&c->parting, some, (size_t)r));
+        if (r > 0) {
+            over = conn_is_1_3(c) ? tls_flight_skip(&c->parting, (size_t)r)
+                                  : tls_flight_feed(&c->parting, some, (size_t)r);
+        }
+    } while (r > 0 && !over);
     if (r == MBEDTLS_ERR_SSL_WANT_READ) {
         return NNG_EAGAIN;
     }
@@ -522,7 +587,7 @@ static int conn_handshake(nng_tls_engine_conn *c)
     int step = c->ssl.MBEDTLS_PRIVATE(state);
     int r;
 
-    if (c->state == CONN_UP) {
+    if (c->state == CONN_UP || c->state == CONN_TRIAL) {
         return 0;
     }
     if (c->state == CONN_PARTING) {
@@ -531,9 +596,9 @@ static int conn_handshake(nng_tls_engine_conn *c)
     if (c->state != CONN_SHAKING) {
         return NNG_EPEERAUTH;
     }
-    tls_session_judge(conn_admit_resumed, c);
+    tls_session_judge(&c->ssl, conn_admit_resumed, c);
     r = mbedtls_ssl_handshake(&c->ssl);
-    tls_session_judge(NULL, NULL);
+    tls_session_judge(NULL, NULL, NULL);
     if (c->ssl.MBEDTLS_PRIVATE(state) != step) {
         conn_limits_moved(&c->member);
     }
@@ -541,7 +606,9 @@ static int conn_handshake(nng_tls_engine_conn *c)
         return NNG_EAGAIN;
     }
     if (r == 0 && conn_settle(c)) {
-        conn_enter_state(c, CONN_UP);
+        bool trial = conn_is_1_3(c) && !tls_config_is_server(c->cfg->tls);
+
+        conn_enter_state(c, trial ? CONN_TRIAL : CONN_UP);
         return 0;
     }
     conn_enter_state(c, conn_in_flight(c, r) ? CONN_PARTING : CONN_FAILED);
@@ -575,6 +642,33 @@ static void conn_tell_framing(nng_tls_engine_conn *c, const char *why)
     }
 }
 
+/* Whether mbedTLS is to be asked again at once, for it was busy with a ticket, which is kept. When
+ * it has found one it says WANT_READ, though all of it is there. */
+static bool conn_took_ticket(nng_tls_engine_conn *c, int r)
+{
+    if (r == MBEDTLS_ERR_SSL_RECEIVED_NEW_SESSION_TICKET) {
+        conn_keep_ticket(c);
+        return true;
+    }
+    return r == MBEDTLS_ERR_SSL_WANT_READ && !tls_config_is_server(c->cfg->tls) &&
+           c->ssl.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_TLS1_3_NEW_SESSION_TICKET;
+}
+
+/* What the server said to the client's certificate, if it said anything. */
+static void conn_end_trial(nng_tls_engine_conn *c, int r)
+{
+    if (r > 0) {
+        conn_enter_state(c, CONN_UP);
+        return;
+    }
+    if (r == 0 || r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || r == MBEDTLS_ERR_SSL_CONN_EOF) {
+        conn_tell_lost(c);
+    } else {
+        conn_tell_handshake(c, r);
+    }
+    conn_enter_state(c, CONN_FAILED);
+}
+
 static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
 {
     const char *why;
@@ -583,9 +677,14 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
     if (r != 0) {
         return r;
     }
-    r = mbedtls_ssl_read(&c->ssl, p, *n);
+    do {
+        r = mbedtls_ssl_read(&c->ssl, p, *n);
+    } while (conn_took_ticket(c, r));
     if (conn_would_block(r)) {
         return NNG_EAGAIN;
+    }
+    if (c->state == CONN_TRIAL) {
+        conn_end_trial(c, r);
     }
     if (r <= 0) {
         return r == 0 || r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || r == MBEDTLS_ERR_SSL_CONN_EOF
@@ -609,7 +708,9 @@ static int conn_send(nng_tls_engine_conn *c, const uint8_t *p, size_t *n)
     if (r != 0) {
         return r;
     }
-    r = mbedtls_ssl_write(&c->ssl, p, *n);
+    do {
+        r = mbedtls_ssl_write(&c->ssl, p, *n);
+    } while (conn_took_ticket(c, r));
     if (conn_would_block(r)) {
         return NNG_EAGAIN;
     }
@@ -622,7 +723,7 @@ static int conn_send(nng_tls_engine_conn *c, const uint8_t *p, size_t *n)
 
 static bool conn_verified(nng_tls_engine_conn *c)
 {
-    if (c->state != CONN_UP) {
+    if (c->state != CONN_UP) { /* NNG asks after SP's greeting */
         return false;
     }
     if (wanted) {

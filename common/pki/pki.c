@@ -1,16 +1,49 @@
 #include "common/pki/pki.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
 #include <mbedtls/pem.h>
 #include <mbedtls/sha256.h>
+#include <psa/crypto.h>
 
 #include "common/base/mem.h"
 #include "common/model/model.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/pki/pki_threads.h"
+
+/* -- mbedTLS -- */
+
+/* One thread does it, the others wait for that. */
+static void threads_once(void)
+{
+    enum { NEVER, NOW, DONE };
+
+    static atomic_int begun = NEVER;
+    int never = NEVER;
+
+    if (atomic_load(&begun) == DONE) {
+        return;
+    }
+    if (atomic_compare_exchange_strong(&begun, &never, NOW)) {
+        pki_threads_begin();
+        atomic_store(&begun, DONE);
+    }
+    while (atomic_load(&begun) != DONE) {
+        os_sleep_ns(1000);
+    }
+}
+
+enum err pki_begin(void)
+{
+    threads_once();
+    return psa_crypto_init() == PSA_SUCCESS ? ERR_OK : ERR_NOMEM;
+}
+
+/* -- random numbers -- */
 
 /* The context holds no heap memory: nothing to release when a thread ends. */
 static _Thread_local struct {
@@ -29,6 +62,7 @@ static int rng_seed(uint32_t process)
 {
     int r;
 
+    threads_once();
     mbedtls_ctr_drbg_init(&rng.drbg);
     r = mbedtls_ctr_drbg_seed(&rng.drbg, rng_entropy, NULL, (const unsigned char *)&process,
                               sizeof process);

@@ -13,6 +13,10 @@
 #define PKI_FILE_MAX  8192u /* bytes of a PEM file with one key or certificate */
 #define PKI_PIN_BYTES 32u   /* SHA-256 of the authority's certificate, DER */
 
+/* Before the first handshake, and as often as one likes. Nothing is to be released. Errors:
+ * ERR_NOMEM */
+NODISCARD enum err pki_begin(void);
+
 /* Random bytes for keys, signatures and TLS: one CTR_DRBG per thread, seeded by the system's
  * generator, and again when the process id changes: a forked child never repeats its parent's
  * numbers. In the shape mbedTLS asks for; `unused` is ignored. Returns 0, or a code of mbedTLS when

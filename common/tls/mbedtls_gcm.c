@@ -26,6 +26,11 @@ bool mbedtls_gcm_is_fast(void)
            crypto_aead_aes256gcm_is_available() == 1; /* sodium_init: any number of times */
 }
 
+bool mbedtls_gcm_in_hardware(void)
+{
+    return mbedtls_gcm_is_fast();
+}
+
 void mbedtls_gcm_init(mbedtls_gcm_context *ctx)
 {
     *ctx = (mbedtls_gcm_context){0};

@@ -8,4 +8,7 @@
  * has the instructions. Any thread. */
 bool mbedtls_gcm_is_fast(void);
 
+/* Whether the processor has the instructions for AES, whoever's code uses them. Any thread. */
+bool mbedtls_gcm_in_hardware(void);
+
 #endif

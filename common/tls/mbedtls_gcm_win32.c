@@ -5,3 +5,8 @@ bool mbedtls_gcm_is_fast(void)
 {
     return false;
 }
+
+bool mbedtls_gcm_in_hardware(void)
+{
+    return __builtin_cpu_supports("aes");
+}

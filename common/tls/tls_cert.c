@@ -253,6 +253,8 @@ enum err tls_cert_parse_client(struct net_identity *out, const void *der, size_t
     return cert_parse(out, der, n, true);
 }
 
+#define CERTIFICATE_REQUIRED 116 /* RFC 8446, 6; mbedTLS has no name for it */
+
 const char *tls_cert_alert_text(unsigned char alert)
 {
     switch (alert) {
@@ -269,6 +271,7 @@ const char *tls_cert_alert_text(unsigned char alert)
     case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
     case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:
     case MBEDTLS_SSL_ALERT_MSG_NO_CERT:
+    case CERTIFICATE_REQUIRED:
         return "it does not accept our certificate";
     case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
     case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:

@@ -1,8 +1,11 @@
-/* The rules, the same for every connection: TLS 1.2, ECDHE with AEAD ciphers (AES-256-GCM first
- * where mbedtls_gcm.c is fast, else ChaCha20), curves P-256 and X25519, certificates of our own
- * authority only with ECDSA P-256 and SHA-256, both sides verified; renegotiation is not even
- * built. TLS 1.3 is off because half of its findings of the last years are its own, and because the
- * identity bridge was measured with 1.2.
+/* The rules, the same for every connection: TLS 1.3, or 1.2 with a peer that has no more; ECDHE
+ * with AEAD ciphers (AES-256-GCM first where mbedtls_gcm.c is fast, else ChaCha20), curves P-256
+ * and X25519, certificates of our own authority only with ECDSA P-256 and SHA-256, both sides
+ * verified; renegotiation, early data and resumption without a new key exchange are not even built.
+ *
+ * Who chooses differs. In TLS 1.2 the server takes the first of its own ciphers and curves that the
+ * client has, in TLS 1.3 mbedTLS's server takes the client's first. A client's key share is of the
+ * first curve it names: X25519, which cmake/patches/mbedtls makes quick.
  *
  * Two ways of enrolling differ. A listener for strangers asks for no certificate, and shows the
  * authority's beside its own. A client with a pin holds no certificate at all; it has mbedTLS
@@ -35,6 +38,7 @@ struct tls_context {
     atomic_uint refs;
     uint64_t id;
     bool server, pinned;
+    enum tls_versions versions;
     uint8_t pin[32];
     mbedtls_x509_crt ca, cert; /* empty with a pin */
     mbedtls_x509_crt shown;    /* servers: cert, then ca */
@@ -48,23 +52,35 @@ struct tls_context {
 
 static atomic_uint_fast64_t next_id = 1; /* of this process */
 
-/* In the order of a server's preference; both sides know all three. */
+/* In the order of preference; both sides know all of them. */
 static const int suites[] = {
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
     0,
 };
 static const int suites_fast_aes[] = {
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
     0,
 };
 
-static const uint16_t curves[] = {
+/* TLS 1.2 with X25519 is mbedTLS's own, slow code. */
+static const uint16_t server_curves[] = {
     MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
     MBEDTLS_SSL_IANA_TLS_GROUP_X25519,
+    MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
+};
+static const uint16_t client_curves[] = {
+    MBEDTLS_SSL_IANA_TLS_GROUP_X25519,
+    MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
     MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
 };
 
@@ -287,18 +303,29 @@ static enum err context_read_files(struct tls_context *r, const struct net_tls_c
 
 /* -- rules -- */
 
+/* A client says what it prefers for both sides: the other one is quick with AES, where this one
+ * only does not mind. */
+static const int *context_suites(bool server)
+{
+    bool aes_first = server ? mbedtls_gcm_is_fast() : mbedtls_gcm_in_hardware();
+
+    return aes_first ? suites_fast_aes : suites;
+}
+
 /* What all of them share. */
-static enum err context_make_config(mbedtls_ssl_config *c, bool server)
+static enum err context_make_config(mbedtls_ssl_config *c, bool server, enum tls_versions versions)
 {
     if (mbedtls_ssl_config_defaults(c, server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT,
                                     MBEDTLS_SSL_TRANSPORT_STREAM,
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
         return ERR_NOMEM;
     }
-    mbedtls_ssl_conf_min_tls_version(c, MBEDTLS_SSL_VERSION_TLS1_2);
-    mbedtls_ssl_conf_max_tls_version(c, MBEDTLS_SSL_VERSION_TLS1_2);
-    mbedtls_ssl_conf_ciphersuites(c, mbedtls_gcm_is_fast() ? suites_fast_aes : suites);
-    mbedtls_ssl_conf_groups(c, curves);
+    mbedtls_ssl_conf_min_tls_version(c, versions == TLS_ONLY_1_3 ? MBEDTLS_SSL_VERSION_TLS1_3
+                                                                 : MBEDTLS_SSL_VERSION_TLS1_2);
+    mbedtls_ssl_conf_max_tls_version(c, versions == TLS_ONLY_1_2 ? MBEDTLS_SSL_VERSION_TLS1_2
+                                                                 : MBEDTLS_SSL_VERSION_TLS1_3);
+    mbedtls_ssl_conf_ciphersuites(c, context_suites(server));
+    mbedtls_ssl_conf_groups(c, server ? server_curves : client_curves);
     mbedtls_ssl_conf_sig_algs(c, signatures);
     mbedtls_ssl_conf_cert_profile(c, &profile);
     mbedtls_ssl_conf_session_tickets(c, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
@@ -336,7 +363,7 @@ static bool tls_context_resumes(const struct tls_context *r)
 
 static enum err context_make_rules(struct tls_context *r)
 {
-    enum err e = context_make_config(&r->config, r->server);
+    enum err e = context_make_config(&r->config, r->server, r->versions);
 
     if (!e && r->seal.keys) {
         e = context_bind_tickets(r);
@@ -348,6 +375,8 @@ static enum err context_make_rules(struct tls_context *r)
     }
     if (tls_context_resumes(r)) {
         mbedtls_ssl_conf_session_tickets(&r->config, MBEDTLS_SSL_SESSION_TICKETS_ENABLED);
+        mbedtls_ssl_conf_tls13_enable_signal_new_session_tickets(
+            &r->config, MBEDTLS_SSL_TLS1_3_SIGNAL_NEW_SESSION_TICKETS_ENABLED);
     }
     mbedtls_ssl_conf_ca_chain(&r->config, &r->ca, NULL);
     if (!r->pinned && mbedtls_ssl_conf_own_cert(&r->config, &r->cert, &r->key) != 0) {
@@ -364,7 +393,7 @@ static enum err context_add_shown(struct tls_context *r, const mbedtls_x509_crt 
 
 static enum err context_make_open_rules(struct tls_context *r)
 {
-    enum err e = context_make_config(&r->open, true);
+    enum err e = context_make_config(&r->open, true, r->versions);
 
     if (!e) {
         mbedtls_ssl_conf_authmode(&r->open, MBEDTLS_SSL_VERIFY_NONE);
@@ -389,6 +418,7 @@ static struct tls_context *context_create(const struct net_tls_conf *conf, bool 
     atomic_init(&r->refs, 1);
     r->id = atomic_fetch_add(&next_id, 1);
     r->server = server;
+    r->versions = conf->versions;
     if (conf->pin) {
         r->pinned = true;
         memcpy(r->pin, conf->pin, sizeof r->pin);
@@ -412,7 +442,10 @@ enum err tls_context_load(struct tls_context **out, const struct net_tls_conf *c
         return ERR_NOMEM;
     }
     r->seal.keys = tickets;
-    e = r->pinned ? ERR_OK : context_read_files(r, conf, why);
+    e = pki_begin();
+    if (!e && !r->pinned) {
+        e = context_read_files(r, conf, why);
+    }
     if (!e) {
         e = context_make_rules(r);
     }

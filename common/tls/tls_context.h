@@ -9,6 +9,9 @@
 struct mbedtls_ssl_config;
 struct mbedtls_x509_crt;
 
+/* What is spoken. */
+enum tls_versions { TLS_1_2_AND_1_3, TLS_ONLY_1_2, TLS_ONLY_1_3 };
+
 /* Where one side's certificates are. */
 struct net_tls_conf {
     const char *ca, *cert, *key; /* PEM files */
@@ -21,6 +24,7 @@ struct net_tls_conf {
     enum tls_cause *cause; /* set when loading fails; may be NULL */
     const char *crl;       /* servers: revocation list, PEM, on top of `judge`; NULL: none */
     bool lapsed; /* clients: the own certificate may be outside its time: the server decides */
+    enum tls_versions versions;
 };
 
 struct tls_context;

@@ -48,3 +48,13 @@ bool tls_flight_feed(struct tls_flight *p, const uint8_t *bytes, size_t n)
     }
     return false;
 }
+
+bool tls_flight_skip(struct tls_flight *p, size_t n)
+{
+    assert(p->fed <= TLS_FLIGHT_MAX);
+    if (n > TLS_FLIGHT_MAX - p->fed) {
+        return true;
+    }
+    p->fed += n;
+    return false;
+}

@@ -1,5 +1,6 @@
-/* How much is still to come from a TLS 1.2 client whose certificate was refused: the records of its
- * flight, up to the one behind ChangeCipherSpec. Private to tls/ and net/. */
+/* How much is still to come from a client whose certificate was refused. In TLS 1.2: the records of
+ * its flight, up to the one behind ChangeCipherSpec. In TLS 1.3 they do not show what they are.
+ * Private to tls/ and net/. */
 #ifndef PROCFLEET_COMMON_TLS_TLS_FLIGHT_H
 #define PROCFLEET_COMMON_TLS_TLS_FLIGHT_H
 
@@ -19,5 +20,8 @@ struct tls_flight { /* starts as zeros, between two records */
 
 /* True when nothing more is to be waited for: the flight is over, or this is none. */
 bool tls_flight_feed(struct tls_flight *p, const uint8_t *bytes, size_t n);
+
+/* TLS 1.3: true when there were more than TLS_FLIGHT_MAX. */
+bool tls_flight_skip(struct tls_flight *p, size_t n);
 
 #endif

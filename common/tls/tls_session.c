@@ -10,6 +10,13 @@
  * A ticket that is not taken is no failure: a full handshake follows, where the peer hears why it
  * may not come in, if it may not. So there is one place where refusals are reported.
  *
+ * What is sealed is mbedTLS's form of the session. That of TLS 1.3 lacks the peer's certificate, so
+ * it goes along:
+ *
+ *   length of the form, u16 | the form | certificate, DER
+ *
+ * A ticket serves in the version it was given in; that of the other one is not taken.
+ *
  * The client gives a session up when a handshake with it failed, when its rules changed, and when
  * the connection was lost three times in a row while it was offered: an overloaded collector drops
  * connections early, and full handshakes would be the last thing it needs then. */
@@ -27,15 +34,45 @@
 
 /* -- the collector's side -- */
 
+#define FORM_HEAD 2u /* TLS 1.3: its length */
+
 static _Thread_local struct {
+    const mbedtls_ssl_context *ssl;
     bool (*admit)(void *ctx, const mbedtls_x509_crt *crt);
     void *ctx;
 } judge;
 
-void tls_session_judge(bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx)
+void tls_session_judge(const struct mbedtls_ssl_context *ssl,
+                       bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx)
 {
+    judge.ssl = ssl;
     judge.admit = admit;
     judge.ctx = ctx;
+}
+
+/* What a ticket of TLS 1.3 holds; *n is its length. */
+static int session_save_1_3(const mbedtls_ssl_session *session, unsigned char *p, size_t room,
+                            size_t *n)
+{
+    const mbedtls_x509_crt *crt = session->MBEDTLS_PRIVATE(peer_cert);
+    size_t form;
+    int r;
+
+    if (!crt || room < FORM_HEAD) {
+        return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+    }
+    r = mbedtls_ssl_session_save(session, p + FORM_HEAD, room - FORM_HEAD, &form);
+    if (r != 0) {
+        return r;
+    }
+    if (form > UINT16_MAX || crt->raw.len > room - FORM_HEAD - form) {
+        return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
+    }
+    p[0] = (unsigned char)form;
+    p[1] = (unsigned char)(form >> 8);
+    memcpy(p + FORM_HEAD + form, crt->raw.p, crt->raw.len);
+    *n = FORM_HEAD + form + crt->raw.len;
+    return 0;
 }
 
 int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, unsigned char *start,
@@ -43,6 +80,7 @@ int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, uns
 {
     const struct tls_session_seal *s = seal;
     size_t room = (size_t)(end - start), content;
+    bool is_1_3 = session->MBEDTLS_PRIVATE(tls_version) == MBEDTLS_SSL_VERSION_TLS1_3;
     int r;
 
     /* Before anything can fail: mbedTLS sends both in any case. */
@@ -52,7 +90,8 @@ int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, uns
         return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
     }
     room -= TLS_TICKET_HEAD + TLS_TICKET_TAIL;
-    r = mbedtls_ssl_session_save(session, start + TLS_TICKET_HEAD, room, &content);
+    r = (is_1_3 ? session_save_1_3 : mbedtls_ssl_session_save)(session, start + TLS_TICKET_HEAD,
+                                                               room, &content);
     if (r != 0) {
         return r;
     }
@@ -63,24 +102,52 @@ int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, uns
     return 0;
 }
 
+static bool session_admit(const mbedtls_x509_crt *crt)
+{
+    return crt && judge.admit && judge.admit(judge.ctx, crt);
+}
+
+/* mbedTLS looks at the versions of tickets in TLS 1.3 only. */
+static bool session_load(mbedtls_ssl_session *session, const unsigned char *p, size_t n)
+{
+    return mbedtls_ssl_session_load(session, p, n) == 0 &&
+           session->MBEDTLS_PRIVATE(tls_version) == mbedtls_ssl_get_version_number(judge.ssl);
+}
+
+static bool session_parse_1_2(mbedtls_ssl_session *session, const unsigned char *p, size_t n)
+{
+    return session_load(session, p, n) && session_admit(session->MBEDTLS_PRIVATE(peer_cert));
+}
+
+static bool session_parse_1_3(mbedtls_ssl_session *session, const unsigned char *p, size_t n)
+{
+    mbedtls_x509_crt crt;
+    size_t form = n < FORM_HEAD ? SIZE_MAX : (size_t)(p[0] | p[1] << 8);
+    bool good =
+        n >= FORM_HEAD && form <= n - FORM_HEAD && session_load(session, p + FORM_HEAD, form);
+
+    mbedtls_x509_crt_init(&crt);
+    good = good &&
+           mbedtls_x509_crt_parse_der(&crt, p + FORM_HEAD + form, n - FORM_HEAD - form) == 0 &&
+           session_admit(&crt);
+    mbedtls_x509_crt_free(&crt);
+    return good;
+}
+
 int tls_session_parse(void *seal, struct mbedtls_ssl_session *session, unsigned char *p, size_t n)
 {
     const struct tls_session_seal *s = seal;
-    const mbedtls_x509_crt *crt;
     size_t content;
-    int r;
+    bool good;
 
-    if (tls_ticket_unseal(s->keys, s->binding, os_utc_ns(), p, n, &content) != ERR_OK) {
+    if (!judge.ssl ||
+        tls_ticket_unseal(s->keys, s->binding, os_utc_ns(), p, n, &content) != ERR_OK) {
         return MBEDTLS_ERR_SSL_INVALID_MAC;
     }
-    r = mbedtls_ssl_session_load(session, p + TLS_TICKET_HEAD, content);
-    if (r != 0) {
-        return r;
-    }
-    crt = session->MBEDTLS_PRIVATE(peer_cert);
-    return crt && judge.admit && judge.admit(judge.ctx, crt)
-               ? 0
-               : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
+    good = (mbedtls_ssl_get_version_number(judge.ssl) == MBEDTLS_SSL_VERSION_TLS1_3
+                ? session_parse_1_3
+                : session_parse_1_2)(session, p + TLS_TICKET_HEAD, content);
+    return good ? 0 : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
 }
 
 /* -- the client's side -- */

@@ -27,10 +27,11 @@ int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, uns
                       const unsigned char *end, size_t *n, uint32_t *life_s);
 int tls_session_parse(void *seal, struct mbedtls_ssl_session *session, unsigned char *p, size_t n);
 
-/* Who may come in by a ticket on this thread until the next call: `admit` is given the certificate
- * of the session; false costs its holder a full handshake, which reports what is wrong. Without
- * `admit` no ticket is taken. */
-void tls_session_judge(bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx);
+/* Who may come in to `ssl` by a ticket on this thread until the next call: `admit` is given the
+ * certificate of the session; false costs its holder a full handshake, which reports what is wrong.
+ * Without `admit` no ticket is taken. */
+void tls_session_judge(const struct mbedtls_ssl_context *ssl,
+                       bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx);
 
 /* -- the client's side -- */
 
@@ -43,7 +44,8 @@ void tls_session_destroy(struct tls_session *s); /* NULL is allowed */
 
 /* Prepares a handshake under `rules` to take up the session; false: there is none for them. */
 bool tls_session_offer(struct tls_session *s, uint64_t rules, struct mbedtls_ssl_context *ssl);
-/* A full handshake under `rules` went well: keeps its ticket, if one came. */
+/* A full handshake under `rules` went well, or a ticket has come since: keeps it, if there is one.
+ */
 void tls_session_keep(struct tls_session *s, uint64_t rules, const struct mbedtls_ssl_context *ssl);
 /* How a handshake ended for which the session was offered. */
 enum tls_session_offer_state { TLS_SESSION_TAKEN, TLS_SESSION_LOST, TLS_SESSION_FAILED };

@@ -164,12 +164,17 @@ class Connection:
         except ssl.SSLCertVerificationError as e:
             raise Failed("%s is not the collector of this fleet: %s" % (address, e.verify_message)) from e
         except OSError as e:
-            if "ALERT" in (getattr(e, "reason", None) or ""):  # of TLS: the collector's last word
-                raise Failed("%s refuses this certificate (%s): it must be of role subscribe, and for the event stream without a "
-                             "scope" % (address, e.reason)) from e
-            raise Unreachable("%s: %s" % (address, e)) from e
+            self.gone(e)
         if hello != struct.pack(">4sHH", b"\0SP\0", theirs, 0):
             raise Failed("%s is another kind of listener: are --events and --collector right?" % address)
+
+    def gone(self, e):
+        """An alert of TLS is the collector's last word. In TLS 1.3 it comes when the handshake is over on our side, in place of
+        the first bytes."""
+        if not self.heard and "ALERT" in (getattr(e, "reason", None) or ""):
+            raise Failed("%s refuses this certificate (%s): it must be of role subscribe, and for the event stream without a "
+                         "scope" % (self.address, e.reason)) from e
+        raise Unreachable("%s: %s" % (self.address, e)) from e
 
     def close(self):
         if self.socket:
@@ -184,7 +189,7 @@ class Connection:
         except ssl.SSLWantReadError:
             return True
         except OSError as e:
-            raise Unreachable("%s: %s" % (self.address, e)) from e
+            self.gone(e)
         if not part:
             raise Unreachable("%s closed the connection%s" % (self.address, "" if self.heard else "; is the certificate of role subscribe?"))
         self.data += part

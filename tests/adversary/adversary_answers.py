@@ -25,7 +25,6 @@ class Bad:
 
     def __init__(self, tls, answer, port=0):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.maximum_version = ssl.TLSVersion.TLSv1_2
         self.context.load_cert_chain(tls["cert"], tls["key"])
         self.context.load_verify_locations(tls["ca"])
         self.context.verify_mode = ssl.CERT_REQUIRED

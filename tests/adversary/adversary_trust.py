@@ -175,7 +175,6 @@ class Impostor:
 
     def __init__(self, tls):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.maximum_version = ssl.TLSVersion.TLSv1_2
         self.context.load_cert_chain(tls["cert"], tls["key"])
         self.context.load_verify_locations(tls["ca"])
         self.context.verify_mode = ssl.CERT_REQUIRED

@@ -40,7 +40,6 @@ class Stranger:
 
     def __init__(self, fleet):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.load_verify_locations(fleet.path("pki", "ca.pem"))
         raw = socket.create_connection(("127.0.0.1", int(fleet.ports["enroll"])), timeout=20)
         self.connection = sp.Connection.__new__(sp.Connection)

@@ -14,7 +14,7 @@ FRAME_MAGIC, FRAME_VERSION = 0xB7, 1
 
 def tls_context(ca, cert=None, key=None):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # with TLS 1.3, where both sides have it
     context.load_verify_locations(ca)
     if cert:
         context.load_cert_chain(cert, key)

@@ -25,11 +25,11 @@ NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
 # figure: (limit, goal). More than the limit fails.
 LIMITS = {
     # 118,000 was meant for what the product could do before filters, runs, events of providers, labels and the console
-    "product lines": (176600, 118000),
-    "test lines": (128760, 95000),
+    "product lines": (176970, 118000),
+    "test lines": (129330, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (56.0, 40),
-    "external functions that do not begin with their file's name, %": (0.5, 0),
+    "external functions that do not begin with their file's name, %": (0.6, 0),
     "circles of files": (0, 0),
     "_impl.h with fewer than three users": (0, 0),
     "product files of one name": (0, 0),

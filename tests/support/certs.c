@@ -105,6 +105,13 @@ void certs_issue_as(struct certs *c, const struct pki_issue *what)
          &why);
 }
 
+static enum tls_versions spoken;
+
+void certs_speak(enum tls_versions versions)
+{
+    spoken = versions;
+}
+
 struct tls_config *certs_load(struct certs *c, const char *name, const struct certs *trusted,
                               bool server)
 {
@@ -114,7 +121,8 @@ struct tls_config *certs_load(struct certs *c, const char *name, const struct ce
     struct net_tls_conf conf = {.ca = ca,
                                 .cert = certs_path(c, name, ".pem"),
                                 .key = certs_path(c, name, ".key"),
-                                .server_name = server ? NULL : PKI_SERVER_NAME};
+                                .server_name = server ? NULL : PKI_SERVER_NAME,
+                                .versions = server ? spoken : TLS_1_2_AND_1_3};
 
     snprintf(ca, sizeof ca, "%s/ca.pem", trusted->dir);
     must(tls_config_load(&t, &conf, server, &why), &why);

@@ -23,6 +23,9 @@ void certs_issue(struct certs *c, enum pki_use use, const char *name);
 /* The same with everything said; `what->now_ns` and `life_ns` of 0 are filled in. */
 void certs_issue_as(struct certs *c, const struct pki_issue *what);
 
+/* What servers of certs_load and certs_tls speak from now on; at first both versions. */
+void certs_speak(enum tls_versions versions);
+
 /* Loads NAME's certificate, trusting the authority of `trusted` (usually c itself). Clients expect
  * the server name PKI_SERVER_NAME. */
 struct tls_config *certs_load(struct certs *c, const char *name, const struct certs *trusted,

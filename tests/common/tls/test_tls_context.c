@@ -553,5 +553,12 @@ int main(void)
         cmocka_unit_test(a_certificate_is_parsed_whole_or_not_at_all),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    static const enum tls_versions rows[] = {TLS_1_2_AND_1_3, TLS_ONLY_1_2};
+    int failed = 0;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        certs_speak(rows[i]);
+        failed += cmocka_run_group_tests(tests, set_up, tear_down);
+    }
+    return failed;
 }

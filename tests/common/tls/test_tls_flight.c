@@ -76,12 +76,24 @@ static void nobody_is_listened_to_for_ever(void **state)
     assert_true(n > TLS_FLIGHT_MAX - sizeof endless);
 }
 
+static void what_cannot_be_read_is_skipped_up_to_the_same_size(void **state)
+{
+    struct tls_flight p = {.n_head = 0};
+
+    assert_false(tls_flight_skip(&p, TLS_FLIGHT_MAX - 1));
+    assert_false(tls_flight_skip(&p, 1));
+    assert_false(tls_flight_skip(&p, 0));
+    assert_true(tls_flight_skip(&p, 1));
+    assert_true(tls_flight_skip(&p, SIZE_MAX));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_end_does_not_depend_on_the_cuts),
         cmocka_unit_test(every_shorter_input_is_waited_for),
         cmocka_unit_test(nobody_is_listened_to_for_ever),
+        cmocka_unit_test(what_cannot_be_read_is_skipped_up_to_the_same_size),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* When a connection that comes back is spared the full handshake, and when it is not; and that it
- * is the same peer for the collector either way. */
+ * is the same peer for the collector either way. In both versions of TLS. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +16,7 @@
 static struct certs *pki, *foreign;
 static struct tls_config *agent;
 static char dir[256];
+static enum tls_versions spoken;       /* by the collector */
 static struct net_engine_stats before; /* as of the last connection that was expected */
 
 /* -- a collector that can be started again on its port -- */
@@ -37,8 +38,11 @@ static const char *judge(void *ctx, const struct net_identity *who)
 
 static struct net_server_conf conf_of(struct rig *g)
 {
-    struct net_tls_conf files = {
-        .ca = g->ca, .cert = g->cert, .key = g->key, .tickets = g->tickets[0] ? g->tickets : NULL};
+    struct net_tls_conf files = {.ca = g->ca,
+                                 .cert = g->cert,
+                                 .key = g->key,
+                                 .tickets = g->tickets[0] ? g->tickets : NULL,
+                                 .versions = spoken};
 
     assert_ok(tls_config_load(&g->tls, &files, true, NULL));
     return (struct net_server_conf){
@@ -347,5 +351,12 @@ int main(void)
         cmocka_unit_test(who_expired_meanwhile_does_not_resume),
     };
 
-    return cmocka_run_group_tests(tests, issue_all, tear_down);
+    static const enum tls_versions rows[] = {TLS_1_2_AND_1_3, TLS_ONLY_1_2};
+    int failed = 0;
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        spoken = rows[i];
+        failed += cmocka_run_group_tests(tests, issue_all, tear_down);
+    }
+    return failed;
 }
