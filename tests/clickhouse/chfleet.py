@@ -16,13 +16,14 @@ import lab  # noqa: E402
 class Agent:
     """A simulated host (tests/chaos/fleet_agent_main.c); its journal says what it made."""
 
-    def __init__(self, fleet, seed, addresses=None, rate=5, samples=5, processes=20):
+    def __init__(self, fleet, seed, addresses=None, rate=5, samples=5, processes=20, acks=False):
         self.fleet, self.seed, self.name = fleet, seed, "gen-%d" % seed
         self.args = ["--seed", str(seed), "--keys", fleet.path("pki"), "--spool", fleet.path("spools", self.name), "--rate", str(rate),
                      "--samples", str(samples), "--processes", str(processes)]
         for a in addresses or ["127.0.0.1:" + fleet.ports["ingest"]]:
             self.args += ["--collector", a]
-        self.ticks, self.events, self.end = {}, 0, None
+        self.args += ["--acks"] if acks else []
+        self.ticks, self.events, self.end, self.acks = {}, 0, None, []  # acks: ns each, when asked for
         self.start()
 
     def start(self):
@@ -41,6 +42,8 @@ class Agent:
                 self.ticks[int(numbers[1])] = int(numbers[2])
             elif word == b"event":
                 self.events += 1
+            elif word == b"ack":
+                self.acks.append(int(numbers[0]))
             elif word == b"end":
                 self.end = [int(n) for n in numbers]
 

@@ -1,11 +1,10 @@
 /* What a batch costs on its way to ClickHouse: making its rows, laying out the block, compressing
  * it; bytes and CPU per value, beside what the collector's own store takes of the same hosts.
  *
- * With --url also the server's side, in a database of its own: bytes of its tables (codecs are
- * those of servers from 22.8 on; older ones have none), and with --pid of that server its CPU for
- * gathered blocks and for one insert a batch. Not here, since they need a fleet: what agents wait
- * for their answers, the speed of catching up, how long far questions take, the age of the newest
- * answer, memory. */
+ * With --url also the server's side, in databases of its own: bytes of its tables (codecs are those
+ * of servers from 22.8 on; older ones have none), far questions beside the local store's, and with
+ * --pid of that server its CPU. What needs a fleet is in tests/clickhouse/bench_clickhouse.py, which
+ * runs this program, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/ch_far.h"
 #include "tests/bench/ingest_tls.h"
 #include "tests/support/ch_fill.h"
 #include "tests/support/store_fill.h"
@@ -210,17 +210,128 @@ static void rows_of(struct ch_rows *r, size_t from, size_t n, bool samples)
     }
 }
 
-static double table_bytes(enum ch_table table)
+static double table_bytes(const char *table)
 {
     char sql[256];
 
-    (void)snprintf(sql, sizeof sql, "OPTIMIZE TABLE " DATABASE ".%s FINAL", ch_schema_table(table));
+    (void)snprintf(sql, sizeof sql, "OPTIMIZE TABLE " DATABASE ".%s FINAL", table);
     ch_fill_statement(http, sql);
     (void)snprintf(sql, sizeof sql,
                    "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = "
                    "'" DATABASE "' AND table = '%s'",
-                   ch_schema_table(table));
-    return number(sql) / (double)values;
+                   table);
+    return number(sql);
+}
+
+/* -- beside one row per metric -- */
+
+#define LONG_SQL "(host_id,pid,start,ts,metric,value) FORMAT Native"
+
+static void long_column(struct buf *out, const char *name, const char *type)
+{
+    buf_put_varint(out, strlen(name));
+    buf_put_str(out, name);
+    buf_put_varint(out, strlen(type));
+    buf_put_str(out, type);
+}
+
+/* One column of the batch's values, metric by metric, run by run, tick by tick. */
+static void long_put(struct buf *out, const struct batch *b, unsigned what)
+{
+    for (size_t c = 0; c < b->n_columns; c++) {
+        const int64_t *v = b->columns[c].values;
+
+        for (const struct batch_run *run = b->runs; run < b->runs + b->n_runs; run++) {
+            if (!(run->mask & METRIC_BIT(b->columns[c].metric))) {
+                continue;
+            }
+            for (size_t k = 0; k < run->n_ticks; k++, v++) {
+                switch (what) {
+                case 0:
+                    buf_put(out, b->head.host.b, sizeof b->head.host.b);
+                    break;
+                case 1:
+                    buf_put_u32le(out, run->id.pid);
+                    break;
+                case 2:
+                    buf_put_u64le(out, run->id.start);
+                    break;
+                case 3:
+                    buf_put_u64le(out, (uint64_t)b->wall_ns[run->first_tick + k]);
+                    break;
+                case 4:
+                    buf_put_u16le(out, b->columns[c].metric);
+                    break;
+                default:
+                    buf_put_u64le(out, (uint64_t)*v);
+                }
+            }
+        }
+    }
+}
+
+static void long_insert(size_t n_batches)
+{
+    static const char *const columns[][2] = {{"host_id", "UUID"},  {"pid", "UInt32"},
+                                             {"start", "UInt64"},  {"ts", "Int64"},
+                                             {"metric", "UInt16"}, {"value", "Int64"}};
+    struct ch_http_insert in = {.sql = "INSERT INTO `long` " LONG_SQL, .token = "long"};
+    struct errmsg why = {""};
+    struct buf body;
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_batches; i++) {
+        for (size_t c = 0; c < batches[i]->n_columns; c++) {
+            n += batches[i]->columns[c].n_values;
+        }
+    }
+    buf_init(&body, (size_t)1 << 30);
+    buf_put_varint(&body, sizeof columns / sizeof *columns);
+    buf_put_varint(&body, n);
+    for (unsigned c = 0; c < sizeof columns / sizeof *columns; c++) {
+        long_column(&body, columns[c][0], columns[c][1]);
+        for (size_t i = 0; i < n_batches; i++) {
+            long_put(&body, batches[i], c);
+        }
+    }
+    in.body = body.p;
+    in.n = body.n;
+    bench_check(body.bad, "a body");
+    ch_fill_check(ch_http_insert(http, &in, 120 * CLK_S, &why), "insert", &why);
+    buf_fini(&body);
+}
+
+/* CPU with merging, ns; of the table's bytes the sum. */
+static double long_measure(struct ch_rows *r, bool wide, double *bytes)
+{
+    double begin = server_cpu_ns();
+
+    if (wide) {
+        rows_of(r, 0, EACH, true);
+        ch_fill_block(http, ch_rows_block(r, CH_SAMPLE));
+    } else {
+        ch_fill_statement(http, "CREATE TABLE " DATABASE
+                                ".`long` (host_id UUID, pid UInt32, start UInt64, ts Int64, metric "
+                                "UInt16, value Int64) ENGINE = ReplacingMergeTree() PARTITION BY "
+                                "intDiv(ts, 86400000000000) ORDER BY (host_id, pid, start, metric, "
+                                "ts)");
+        long_insert(EACH);
+    }
+    *bytes = table_bytes(wide ? "sample" : "long");
+    return server_cpu_ns() - begin;
+}
+
+static void long_figures(struct ch_rows *r)
+{
+    double wide_bytes, long_bytes, wide_ns, long_ns;
+
+    ch_fill_make(http, DATABASE);
+    wide_ns = long_measure(r, true, &wide_bytes);
+    long_ns = long_measure(r, false, &long_bytes);
+    bench_figure("samples' bytes : one row per metric", wide_bytes / long_bytes, "", 0.5,
+                 BENCH_LESS);
+    bench_figure("samples' CPU at the server : one row per metric", wide_ns / long_ns, "", 0.4,
+                 BENCH_LESS);
 }
 
 /* Of the same batches, the first EACH: as one insert, and one by one. */
@@ -250,13 +361,14 @@ static void server_figures(struct ch_rows *r, const char *url, const struct own 
     rows_of(r, 0, BATCHES, true);
     ch_fill_block(http, ch_rows_block(r, CH_CELL));
     ch_fill_block(http, ch_rows_block(r, CH_SAMPLE));
-    bench_figure("cells' bytes : own raw segments'", table_bytes(CH_CELL) / own->raw_bytes, "",
-                 0.75, BENCH_LESS);
-    bench_figure("samples' bytes : own raw segments'", table_bytes(CH_SAMPLE) / own->raw_bytes, "",
-                 1.4, BENCH_LESS);
+    bench_figure("cells' bytes : own raw segments'",
+                 table_bytes("cell") / (double)values / own->raw_bytes, "", 0.75, BENCH_LESS);
+    bench_figure("samples' bytes : own raw segments'",
+                 table_bytes("sample") / (double)values / own->raw_bytes, "", 1.4, BENCH_LESS);
     if (server_pid) {
         ch_fill_make(http, DATABASE);
         server_cpu(r);
+        long_figures(r);
     }
     ch_fill_drop(http, DATABASE);
     ch_http_close(http);
@@ -298,15 +410,24 @@ static void figures(struct ch_rows *r, const char *url)
     bench_figure("own: raw segments", own.raw_bytes, "B/value", 0, BENCH_LESS);
     if (url) {
         server_figures(r, url, &own);
+        ch_far_figures(url);
     }
 }
 
 int main(int argc, char **argv)
 {
+    static char *const own_words[] = {"--json", "--quick", "--count"};
     struct opt_args *args = bench_options(&command, argc, argv);
+    char *words[4] = {argv[0]};
     struct ch_rows *r;
+    int n = 1;
 
-    bench_begin(argc, argv, "bench_clickhouse", "batches as rows of ClickHouse's tables");
+    for (size_t i = 0; i < sizeof own_words / sizeof *own_words; i++) {
+        if (opt_flag(args, own_words[i] + 2)) {
+            words[n++] = own_words[i];
+        }
+    }
+    bench_begin(n, words, "bench_clickhouse", "batches as rows of ClickHouse's tables");
     server_pid = opt_value(args, "pid") ? strtol(opt_value(args, "pid"), NULL, 10) : 0;
     bench_check(ch_rows_create(&r, "bench"), NULL);
     input_make();
