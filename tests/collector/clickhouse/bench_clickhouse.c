@@ -3,8 +3,8 @@
  *
  * With --url also the server's side, in databases of its own: bytes of its tables (codecs are those
  * of servers from 22.8 on; older ones have none), far questions beside the local store's, and with
- * --pid of that server its CPU. What needs a fleet is in tests/clickhouse/bench_clickhouse.py, which
- * runs this program, too. */
+ * --pid of that server its CPU. What needs a fleet is in tests/clickhouse/bench_clickhouse.py,
+ * which runs this program, too. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
