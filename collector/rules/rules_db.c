@@ -12,6 +12,7 @@
 #include "common/wire/wire_query.h"
 
 #define UPDATE_MAX (64u << 10)
+#define GRACE_NS   (60 * CLK_S) /* after a start: agents give what they kept */
 #define RUNS_MAX   (1u << 18)
 
 static const char sql_next[] = "SELECT coalesce(max(n), 0) + 1 FROM notice";
@@ -766,4 +767,18 @@ const char *rules_db_runs_silence(const struct rules_runs *r, const struct uuid 
         }
     }
     return NULL;
+}
+
+/* -- times -- */
+
+int64_t rules_db_deadline(const struct rules_up *ups, size_t n, int64_t step_ns, int64_t late_ns)
+{
+    int64_t due_ns = clk_add(step_ns, late_ns);
+
+    for (size_t i = 1; i < n; i++) { /* down between the one before and this, and perhaps again */
+        if (due_ns >= ups[i - 1].until_ns && due_ns < clk_add(ups[i].since_ns, GRACE_NS)) {
+            due_ns = clk_add(ups[i].since_ns, GRACE_NS);
+        }
+    }
+    return due_ns;
 }

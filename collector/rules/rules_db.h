@@ -118,4 +118,8 @@ unsigned rules_db_runs_open(const struct rules_runs *r, const struct uuid *host,
 const char *rules_db_runs_silence(const struct rules_runs *r, const struct uuid *host,
                                   struct str rule, int64_t when_ns); /* NULL: none */
 
+/* Until when data for a step count, given when the collector judged: what waits for it while it is
+ * down is not late. */
+int64_t rules_db_deadline(const struct rules_up *ups, size_t n, int64_t step_ns, int64_t late_ns);
+
 #endif

@@ -27,7 +27,6 @@
 #define MARK_NS     (15 * CLK_S)
 #define RUNS_NS     (5 * CLK_S)
 #define FORGOT_NS   (60 * CLK_S)
-#define GRACE_NS    (60 * CLK_S) /* after a start: agents give what they kept */
 #define BACK_MAX_NS (25 * 3600 * CLK_S)
 #define HELD_MAX    4096u
 #define CHANGES_MAX 100000u
@@ -74,6 +73,7 @@ struct rules_live {
     int64_t *since; /* of each rule */
     int64_t at_ns;  /* what it was at that moment is known; judged again from there */
     bool filled;    /* up to now */
+    bool gap;       /* batches were left out: they are read back before any is given up */
     uint64_t file_hash;
     size_t n_held, cap_held;
     struct item **held;
@@ -115,6 +115,7 @@ void rules_live_stored(struct rules_live *l, const struct store_stored *s)
     os_mutex_lock(l->lock);
     if (!i || l->queued_bytes + room > l->conf.queue_max) {
         l->overflow = true;
+        l->stats.behind = 1;
         l->stats.left_out++;
     } else {
         *i = (struct item){.batch = wire_batch_hold(s->batch),
@@ -137,23 +138,11 @@ void rules_live_stored(struct rules_live *l, const struct store_stored *s)
 
 /* -- what the engine asks and tells -- */
 
-int64_t rules_live_deadline(const struct rules_up *ups, size_t n, int64_t step_ns, int64_t late_ns)
-{
-    int64_t due_ns = clk_add(step_ns, late_ns);
-
-    for (size_t i = 1; i < n; i++) { /* down between the one before and this, and perhaps again */
-        if (due_ns >= ups[i - 1].until_ns && due_ns < clk_add(ups[i].since_ns, GRACE_NS)) {
-            due_ns = clk_add(ups[i].since_ns, GRACE_NS);
-        }
-    }
-    return due_ns;
-}
-
 static int64_t live_deadline(void *ctx, int64_t step_ns, int64_t late_ns)
 {
     const struct rules_live *l = ctx;
 
-    return rules_live_deadline(l->ups, l->n_ups, step_ns, late_ns);
+    return rules_db_deadline(l->ups, l->n_ups, step_ns, late_ns);
 }
 
 static unsigned live_runs(void *ctx, const struct uuid *host, int64_t when_ns)
@@ -408,7 +397,7 @@ static void held_judge(struct rules_live *l)
 
             if (turn < 0) {
                 item_free(i);
-            } else if (turn > 0 || now_ns - i->mono_ns > HOLD_NS) {
+            } else if (turn > 0 || (!l->gap && now_ns - i->mono_ns > HOLD_NS)) {
                 item_judge(l, i);
                 again = true;
             } else {
@@ -750,9 +739,8 @@ static void mark_write(struct rules_live *l)
 static void live_begin(struct rules_live *l)
 {
     struct rules_up *mine;
-    enum err e = rules_db_up(l->conf.db, l->ups, &l->n_ups);
 
-    if (e) {
+    if (rules_db_up(l->conf.db, l->ups, &l->n_ups) != ERR_OK) {
         l->n_ups = 0;
     }
     if (l->n_ups == RULES_DB_UPS) {
@@ -811,11 +799,27 @@ static void counts_take(struct rules_live *l)
     os_mutex_unlock(l->lock);
 }
 
+/* What cannot be read back is as what never came: it lowers the coverage of its hosts. */
+static void gap_close(struct rules_live *l)
+{
+    int64_t step_ns = rules_judge_step(l->judge); /* no host was judged: from the beginning */
+    int64_t from_ns = step_ns == INT64_MAX ? l->at_ns - rules_conf_span(l->rules) : step_ns;
+    enum err e = fill(l, from_ns - 2 * RULES_REPLAY_CHUNK_NS);
+
+    if (e && e != ERR_CLOSED) {
+        live_failed(l);
+    }
+    l->gap = false;
+    held_judge(l);
+    os_mutex_lock(l->lock);
+    l->stats.behind = l->overflow;
+    os_mutex_unlock(l->lock);
+}
+
 static void live_round(struct rules_live *l)
 {
-    bool overflow;
-    struct item *list = queue_take(l, &overflow), *next;
-    int64_t now_ns, taken_ns = os_utc_ns();
+    struct item *list = queue_take(l, &l->gap), *next;
+    int64_t taken_ns = os_utc_ns();
 
     heartbeat_work(&l->round, os_mono_ns());
     if (l->wants_runs) {
@@ -835,18 +839,14 @@ static void live_round(struct rules_live *l)
         return;
     }
     held_judge(l);
-    if (overflow) {
-        int64_t step_ns = rules_judge_step(l->judge); /* no host was judged: from the beginning */
-
-        err_ignore(fill(l, (step_ns == INT64_MAX ? l->at_ns - rules_conf_span(l->rules) : step_ns) -
-                               2 * RULES_REPLAY_CHUNK_NS));
+    if (l->gap) {
+        gap_close(l);
     }
     os_mutex_lock(l->judge_lock);
     rules_judge_time(l->judge, taken_ns - SLACK_NS); /* what came since waits in the queue */
     os_mutex_unlock(l->judge_lock);
     changes_write(l);
-    now_ns = os_mono_ns();
-    if (now_ns - l->forgot_ns > FORGOT_NS) {
+    if (os_mono_ns() - l->forgot_ns > FORGOT_NS) {
         forgotten_look(l);
     }
     counts_take(l);
@@ -945,16 +945,20 @@ bool rules_live_with(struct rules_live *l,
                      void (*f)(void *ctx, struct rules_judge *j, const struct rules_conf *c),
                      void *ctx, bool *whole, struct errmsg *why)
 {
+    struct rules_stats stats;
     bool there;
 
+    rules_live_stats(l, &stats);
     os_mutex_lock(l->judge_lock);
     there = l->judge && rules_conf_n(l->rules) > 0;
-    *whole = (l->looked || !l->conf.file[0]) && !l->filling;
+    *whole = (l->looked || !l->conf.file[0]) && !l->filling && !stats.behind;
     if (there) {
         f(ctx, l->judge, l->rules);
         (void)errmsg_set(why, ERR_OK, "%s",
-                         l->filling ? "the windows of the rules are being filled from the store"
-                                    : "");
+                         l->filling     ? "the windows of the rules are being filled from the store"
+                         : stats.behind ? "the rules are behind: batches are read back from the "
+                                          "store; states are those of before"
+                                        : "");
     } else {
         (void)errmsg_set(why, ERR_OK, "%s",
                          !l->conf.file[0] ? "the collector has no rules: rules.file names a file"

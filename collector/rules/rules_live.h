@@ -81,6 +81,8 @@ int64_t rules_live_stuck_ns(const struct rules_live *l, int64_t now_ns);
     X(COUNTER, held, "procfleet_rules_held_total", "Notices that at_most held back.")           \
     X(COUNTER, left_out, "procfleet_rules_left_out_total",                                      \
       "Batches that found the queue full, and were read from the store.")                       \
+    X(GAUGE, behind, "procfleet_rules_behind",                                                  \
+      "1: such batches have not been read back yet; what rules say is of before.")              \
     X(COUNTER, failed, "procfleet_rules_failed_total",                                          \
       "Batches that could not be judged, and writes that failed.")
 
@@ -88,11 +90,5 @@ struct rules_stats {
     RULES_STATS(STATS_MEMBER)
 };
 void rules_live_stats(struct rules_live *l, struct rules_stats *out);
-
-/* -- what the back-test shares: what is known of times and runs -- */
-
-/* Until when data for a step count, given when the collector judged: what waits for it while it is
- * down is not late. */
-int64_t rules_live_deadline(const struct rules_up *ups, size_t n, int64_t step_ns, int64_t late_ns);
 
 #endif

@@ -1,5 +1,6 @@
 #include "collector/rules/rules_service.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,7 +295,8 @@ static enum err status_run(struct call *c)
 {
     struct status x = {.c = c};
     struct errmsg remark = {""};
-    char fault[256];
+    char fault[256], left_out[128] = "";
+    struct rules_stats stats;
     bool whole = false;
     enum err e;
 
@@ -306,7 +308,15 @@ static enum err status_run(struct call *c)
         (void)rules_live_with(c->s->live, status_rows, &x, &whole, &remark);
         c->partial = !whole;
         rules_live_fault(c->s->live, fault, sizeof fault);
+        rules_live_stats(c->s->live, &stats);
+        if (stats.left_out) {
+            (void)snprintf(left_out, sizeof left_out,
+                           "since the collector's start %" PRIu64 " batches found the queue of the "
+                           "rules full and were read from the store instead",
+                           stats.left_out);
+        }
         note(c, remark.text);
+        note(c, left_out);
         note(c, fault);
         e = x.e == ERR_END ? ERR_OK : x.e;
         c->more = x.e == ERR_END;

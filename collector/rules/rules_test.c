@@ -26,7 +26,7 @@ static int64_t testing_deadline(void *ctx, int64_t step_ns, int64_t late_ns)
 {
     const struct testing *x = ctx;
 
-    return rules_live_deadline(x->ups, x->n_ups, step_ns, late_ns);
+    return rules_db_deadline(x->ups, x->n_ups, step_ns, late_ns);
 }
 
 static unsigned testing_runs(void *ctx, const struct uuid *host, int64_t when_ns)

@@ -8,6 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/wire/wire_batch.h"
 #include "tests/collector/lab.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
@@ -18,6 +19,7 @@
 #define IDS      64u
 
 static char dir[256];
+static size_t room; /* of a batch that waits */
 
 struct set {
     struct lab *lab;
@@ -33,6 +35,7 @@ static void stored(void *ctx, const struct store_stored *s)
 {
     struct set *t = ctx;
 
+    room = wire_batch_room(s->batch);
     if (t->feed) {
         feed_stored(t->feed, s);
     }
@@ -84,12 +87,20 @@ static void set_open(struct set *t, const char *yaml)
     assert_ok(feed_start(t->feed, lab_store(t->lab)));
 }
 
-static void live_start(struct set *t)
+static void live_start_with(struct set *t, size_t queue_max)
 {
-    const struct rules_live_conf conf = {
-        .store = lab_store(t->lab), .db = t->db, .feed = t->feed, .file = t->file};
+    const struct rules_live_conf conf = {.store = lab_store(t->lab),
+                                         .db = t->db,
+                                         .feed = t->feed,
+                                         .file = t->file,
+                                         .queue_max = queue_max};
 
     assert_ok(rules_live_start(&t->live, &conf));
+}
+
+static void live_start(struct set *t)
+{
+    live_start_with(t, 0);
 }
 
 static void live_stop(struct set *t)
@@ -288,16 +299,153 @@ static void a_changed_rule_that_holds_at_once_fires_anew(void **state)
     set_close(&t);
 }
 
+/* -- rules that cannot keep up -- */
+
+struct behind {
+    struct set *t;
+    double second; /* of the first batch */
+    struct rules_stats stats;
+};
+
+/* While the engine is held, as by a rule that takes long: 24 batches come, and each is durable
+ * though nobody judges. */
+static void batches_come(void *ctx, struct rules_judge *j, const struct rules_conf *c)
+{
+    struct behind *x = ctx;
+
+    (void)j;
+    (void)c;
+    for (int i = 0; i < 24; i++) {
+        batch_put(x->t, x->second + 10.0 * i, i >= 8 && i < 16 ? 10 : 1);
+    }
+    rules_live_stats(x->t->live, &x->stats);
+}
+
+static void none_come(void *ctx, struct rules_judge *j, const struct rules_conf *c)
+{
+    (void)ctx;
+    (void)j;
+    (void)c;
+}
+
+/* Until they have been judged up to now. */
+static void whole_wait(struct set *t)
+{
+    int64_t end_ns = os_mono_ns() + PATIENCE;
+    bool whole = false;
+    struct errmsg why;
+
+    while (!rules_live_with(t->live, none_come, NULL, &whole, &why) || !whole) {
+        assert_true(os_mono_ns() < end_ns);
+        os_sleep_ns(5 * CLK_MS);
+    }
+}
+
+struct steps {
+    size_t n;
+    int64_t at_ns[IDS];
+    unsigned states[IDS];
+};
+
+static bool step_seen(void *ctx, const struct rules_found *f)
+{
+    struct steps *s = ctx;
+
+    assert_true(s->n < IDS);
+    s->at_ns[s->n] = f->notice->step_ns;
+    s->states[s->n++] = f->notice->state;
+    return true;
+}
+
+/* What the rule said, in steps from the first batch. */
+static struct rules_stats what_is_told(struct steps *out, size_t queue_max)
+{
+    const struct rules_ask all = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
+    int64_t now_ns = os_utc_ns() / (10 * CLK_S) * (10 * CLK_S);
+    struct rules_stats stats;
+    struct errmsg why;
+    struct seen seen;
+    struct set t;
+    struct behind x = {.t = &t, .second = second_of(now_ns)};
+    bool whole;
+
+    set_open(&t, "rules: [{name: mem, when: 'min(private_bytes, 30s) > 5B'}]\n");
+    for (int i = -30; i < 0; i++) {
+        batch_put(&t, second_of(now_ns) + 10.0 * i, 1);
+    }
+    live_start_with(&t, queue_max);
+    whole_wait(&t);
+    assert_true(rules_live_with(t.live, batches_come, &x, &whole, &why));
+    whole_wait(&t);
+    notices_wait(&t, 2, &seen);
+    *out = (struct steps){0};
+    assert_ok(rules_db_notices(t.db, &all, step_seen, out));
+    for (size_t i = 0; i < out->n; i++) {
+        out->at_ns[i] -= now_ns;
+    }
+    rules_live_stats(t.live, &stats);
+    set_close(&t);
+    assert_int_equal(x.stats.behind, x.stats.left_out > 0); /* said while they wait */
+    assert_int_equal(stats.behind, 0);
+    return stats;
+}
+
+static void rules_that_cannot_keep_up_slow_nothing_and_say_the_same_later(void **state)
+{
+    struct steps told, late;
+    struct rules_stats stats = what_is_told(&told, 0);
+
+    assert_int_equal(stats.left_out, 0);
+    assert_int_equal(told.n, 2);
+    assert_int_equal(told.states[0], NOTICE_FIRING);
+    assert_int_equal(told.at_ns[0], 110 * CLK_S); /* 30 s of more than 5 B */
+    assert_int_equal(support_dir_teardown(state), 0);
+    assert_int_equal(support_dir_setup(state), 0);
+    stats = what_is_told(&late, room * 9 / 2);
+    assert_in_range(stats.left_out, 12, 20); /* four have room, and as many are being taken */
+    assert_int_equal(stats.failed, 0);
+    assert_int_equal(late.n, told.n);
+    assert_memory_equal(late.at_ns, told.at_ns, sizeof told.at_ns);
+    assert_memory_equal(late.states, told.states, sizeof told.states);
+}
+
+/* A batch that nobody has any more, as one that cannot be read back. */
+static void what_never_comes_makes_it_unknown_and_not_ok(void **state)
+{
+    int64_t now_ns = os_utc_ns() / (10 * CLK_S) * (10 * CLK_S);
+    struct set t;
+    static struct seen seen;
+
+    set_open(&t, "rules: [{name: mem, when: 'min(private_bytes, 30s) > 5B', for: 10s}]\n");
+    for (int i = -30; i < 12; i++) {
+        if (i < 4 || i > 6) {
+            batch_put(&t, second_of(now_ns) + 10.0 * i, 10);
+        } else {
+            t.seq++;
+        }
+        if (i == 0) {
+            live_start(&t);
+        }
+    }
+    notices_wait(&t, 2, &seen);
+    assert_string_equal(seen.text[0], "mem firing ");
+    assert_true(strncmp(seen.text[1], "mem unknown", 11) == 0);
+    for (size_t i = 0; i < seen.n; i++) {
+        assert_null(strstr(seen.text[i], "mem ok"));
+    }
+    set_close(&t);
+}
+
 /* Two starts within a minute: what waited for the first is still not late after the second. */
 static void what_waits_for_two_starts_is_not_late(void **state)
 {
     static const struct rules_up ups[] = {
         {0, 100 * CLK_S, 0, 0}, {110 * CLK_S, 130 * CLK_S, 0, 0}, {140 * CLK_S, 150 * CLK_S, 0, 0}};
 
-    assert_true(rules_live_deadline(ups, 3, 50 * CLK_S, 30 * CLK_S) == 80 * CLK_S);
-    assert_true(rules_live_deadline(ups, 3, 80 * CLK_S, 30 * CLK_S) == 200 * CLK_S);
-    assert_true(rules_live_deadline(ups, 2, 80 * CLK_S, 30 * CLK_S) == 170 * CLK_S);
-    assert_true(rules_live_deadline(ups, 3, 180 * CLK_S, 30 * CLK_S) == 210 * CLK_S);
+    assert_true(rules_db_deadline(ups, 3, 50 * CLK_S, 30 * CLK_S) == 80 * CLK_S);
+    assert_true(rules_db_deadline(ups, 3, 80 * CLK_S, 30 * CLK_S) == 200 * CLK_S);
+    assert_true(rules_db_deadline(ups, 2, 80 * CLK_S, 30 * CLK_S) == 170 * CLK_S);
+    assert_true(rules_db_deadline(ups, 3, 180 * CLK_S, 30 * CLK_S) == 210 * CLK_S);
 }
 
 int main(void)
@@ -307,6 +455,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(more_notices_than_are_sent_at_once_arrive_in_order_each_once),
         T(a_changed_rule_that_holds_at_once_fires_anew),
+        T(rules_that_cannot_keep_up_slow_nothing_and_say_the_same_later),
+        T(what_never_comes_makes_it_unknown_and_not_ok),
         cmocka_unit_test(what_waits_for_two_starts_is_not_late),
     };
 
