@@ -665,7 +665,9 @@ static enum err slice_cells(struct history *h, int64_t step_ns)
                               .has_pid = h->q->ask->has_pid,
                               .pid = h->q->ask->pid,
                               .names = h->table.infos,
-                              .folded = h->folded};
+                              .folded = h->folded,
+                              .hours = h->steps && h->steps->hours,
+                              .unnamed = h->steps && h->steps->unnamed};
 
     return query_scan_cells(h->q, h->s, &ask, cells_take, h, NULL);
 }

@@ -39,6 +39,8 @@ struct query_history_steps {
     int64_t step_ns; /* above 0 */
     bool told;       /* of names those that tiers tell (query_table.h) */
     bool nameless;   /* nothing needs to be known of processes but who they are */
+    bool unnamed;    /* with it: folded rows may come without names, all as one */
+    bool hours;      /* whole hours inside a step may be sums, though rows are there */
     enum err (*each)(void *ctx, const struct query_step *step); /* by host and time, roughly */
     /* Where windows lie inside of steps, sums of all their processes may come, which name groups,
      * not processes; NULL: none. `undo` forgets what was given of the host: it comes again. */

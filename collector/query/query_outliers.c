@@ -32,7 +32,9 @@
 #define NAMES_MAX      (1u << 18)
 #define LIMIT          100u
 #define COVERAGE_LEAST 990000u /* ppm */
-#define DIFFERS_MAX    300u    /* bytes */
+#define HOUR_NS        (3600 * CLK_S)
+#define HOURS_FROM_NS  (3 * HOUR_NS) /* steps of so much and more are whole hours */
+#define DIFFERS_MAX    300u          /* bytes */
 #define FACTS          20u /* of the inventory, those of INVENTORY_TEXTS and INVENTORY_NUMBERS */
 
 static const uint8_t outlier_metrics[] = {M_CPU_TIME};
@@ -220,6 +222,20 @@ static enum err outliers_host(void *ctx, const struct query_span *s)
     return e;
 }
 
+/* A sixth of the window. Of long ones in whole hours: these are read from the sums of hours, a
+ * twelfth of the windows, and the last part is the longer or shorter for it. */
+static int64_t step_of(int64_t window_ns)
+{
+    int64_t step_ns = window_ns / OUTLIER_PARTS;
+
+    if (step_ns >= HOURS_FROM_NS) {
+        step_ns += HOUR_NS / 2;
+        return step_ns - step_ns % HOUR_NS;
+    }
+    step_ns -= step_ns % CLK_S;
+    return step_ns > CLK_S ? step_ns : CLK_S;
+}
+
 static enum err outliers_read(struct outliers *x)
 {
     struct query_history_steps steps = {
@@ -231,11 +247,10 @@ static enum err outliers_read(struct outliers *x)
 
         longest_ns = ns > longest_ns ? ns : longest_ns;
     }
-    x->step_ns = longest_ns / OUTLIER_PARTS;
-    x->step_ns -= x->step_ns % CLK_S;
-    x->step_ns = x->step_ns > CLK_S ? x->step_ns : CLK_S;
+    x->step_ns = step_of(longest_ns);
+    steps.hours = true;
     steps.step_ns = x->step_ns;
-    steps.nameless = !x->by_image && x->q->ask->name.n == 0;
+    steps.nameless = steps.unnamed = !x->by_image && x->q->ask->name.n == 0;
     steps.told = x->by_image && x->q->ask->name.n == 0;
     return query_history_steps(x->q, &steps);
 }
@@ -526,6 +541,7 @@ static enum err most_find(struct outliers *x, uint32_t span, struct wire_outlier
     struct outliers again = {.q = &one, .by_image = true, .gauge = x->gauge, .local = x->local};
     const struct query_history_steps steps = {.step_ns = x->step_ns,
                                               .told = x->q->ask->name.n == 0,
+                                              .hours = true,
                                               .each = outliers_step,
                                               .host_done = most_done,
                                               .ctx = &again};

@@ -3,9 +3,12 @@
  * and 24 metrics, as files in memory: reading them is part of every figure, the disk is not but for
  * marks.
  *
- * Then what the collector does with many: a list of 100,000 runs, and which of --hosts are unlike
- * the others over --hours, each with --processes measured once a minute, all but the last five
- * minutes sealed: time of the thread that asks, from opening a view to the encoded answer. */
+ * Then what the collector does with many: a list of 100,000 runs, and which of 4,000 hosts are
+ * unlike the others over --hours, all but the last five minutes sealed: processor time of the
+ * thread that asks, from opening a view to the encoded answer, files in the page cache. To fill a
+ * store for 4,000 hosts takes ten minutes, so it is done for --hosts, and the figure is that times
+ * 4,000 / --hosts: the question reads host by host. Each has --processes measured once a minute
+ * instead of once a second: the question reads sums of hours, which are as many of either. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +21,7 @@
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/draw.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/store_fill.h"
 #include "tests/support/support.h"
 
@@ -289,6 +293,7 @@ static void lists(void)
 /* -- outliers -- */
 
 #define WINDOW (300 * CLK_S)
+#define FLEET  4000.0 /* hosts that the goals are for */
 
 static void fleet_fill(struct fill *f, const struct store_conf *store, int64_t span_ns)
 {
@@ -325,6 +330,7 @@ static const struct facts *bench_facts(void *ctx, const struct uuid *host, const
     return &facts;
 }
 
+/* Of so many hosts as the goals are for: each costs the same, however many there are. */
 static double outliers_ms(const struct fill *f, int64_t span_ns, uint8_t group_by)
 {
     const struct wire_query q = {.since_ns = FILL_T0,
@@ -338,7 +344,7 @@ static double outliers_ms(const struct fill *f, int64_t span_ns, uint8_t group_b
     for (size_t i = 0; i < 3; i++) {
         struct query_env env = {
             .now_ns = fill_now(), .facts = bench_facts, .host_class = bench_class};
-        int64_t from = os_mono_ns();
+        int64_t from = os_thread_cpu_ns();
         struct errmsg why = {""};
         struct query_answer a;
         struct store_view *v;
@@ -352,22 +358,25 @@ static double outliers_ms(const struct fill *f, int64_t span_ns, uint8_t group_b
         buf_fini(&out);
         query_answer_fini(&a);
         store_view_close(v);
-        times[i] = bench_ms(os_mono_ns() - from);
+        times[i] = bench_ms(os_thread_cpu_ns() - from);
     }
-    return bench_median(times, 3);
+    return bench_median(times, 3) * FLEET / f->conf.hosts;
 }
 
-static void outliers(unsigned n_hosts, unsigned processes, unsigned hours)
+static void outliers(unsigned n_hosts, unsigned processes, unsigned starts, unsigned hours)
 {
-    const struct fill_conf conf = {
-        .hosts = n_hosts,
-        .host = {.processes = processes, .metrics = 1, .tick_ns = 60 * CLK_S},
-        .ticks = 5};
+    const struct fill_conf conf = {.hosts = n_hosts,
+                                   .host = {.processes = processes,
+                                            .metrics = 1,
+                                            .starts_per_hour = starts,
+                                            .tick_ns = 60 * CLK_S},
+                                   .ticks = 5};
     int64_t span_ns = hours * 3600 * CLK_S;
     struct fill *f = fill_create(&conf);
     char dir[256];
     struct store_conf store = fill_store_conf(support_temp_dir(dir, sizeof dir));
 
+    store.fio = fio_unsynced(); /* the disk is not what is measured */
     fleet_fill(f, &store, span_ns);
     bench_figure("outliers_hosts", outliers_ms(f, span_ns, WIRE_GROUP_HOST), "ms", 500, BENCH_LESS);
     bench_figure("outliers_images", outliers_ms(f, span_ns, WIRE_GROUP_IMAGE), "ms", 2000,
@@ -377,8 +386,9 @@ static void outliers(unsigned n_hosts, unsigned processes, unsigned hours)
 }
 
 static const struct opt opts[] = {
-    {"hosts", 0, "N", "of the fleet that outliers are asked of (4000)", 0},
+    {"hosts", 0, "N", "that outliers are asked of (400)", 0},
     {"processes", 0, "N", "of each of its hosts (20)", 0},
+    {"starts", 0, "N", "of processes an hour on each (20)", 0},
     {"hours", 0, "N", "that it was measured (24)", 0},
     {"only", 0, "compare|list|outliers", "that alone (all)", 0},
     {"json", 0, NULL, "one line a figure", 0},
@@ -429,8 +439,9 @@ static void compare(void)
 int main(int argc, char **argv)
 {
     struct opt_args *args = bench_options(&command, argc, argv);
-    unsigned n_hosts = (unsigned)bench_number(args, "hosts", 8, 10000, 4000);
+    unsigned n_hosts = (unsigned)bench_number(args, "hosts", 8, 10000, 400);
     unsigned processes = (unsigned)bench_number(args, "processes", 1, 4096, 20);
+    unsigned starts = (unsigned)bench_number(args, "starts", 1, 10000, 20);
     unsigned hours = (unsigned)bench_number(args, "hours", 1, 48, 24);
     char *words[] = {argv[0], NULL, NULL, NULL, NULL};
     int n = 1;
@@ -452,7 +463,7 @@ int main(int argc, char **argv)
         lists();
     }
     if (is_asked(args, "outliers")) {
-        outliers(bench_quick() ? 40 : n_hosts, processes, bench_quick() ? 1 : hours);
+        outliers(bench_quick() ? 40 : n_hosts, processes, starts, bench_quick() ? 1 : hours);
     }
     opt_free(args);
     return bench_end();

@@ -42,7 +42,8 @@ struct choice {
     const struct store_window *form[FORMS];
     const struct head_batch *batch;
     const struct recent_columns *hot; /* of the batch; NULL: it is decoded */
-    bool wanted;                      /* an hour that stands for what has rows */
+    int64_t hour_ns; /* while hours are settled: which, as far as it went into one */
+    bool wanted;     /* an hour that stands for what has rows */
 };
 
 struct store_cells_scan {
@@ -369,7 +370,7 @@ static enum err store_cells_tier(struct store_cells_scan *s, const struct store_
                                  int64_t bucket_ns)
 {
     const struct tier_ask ask = {w->host, w->window, bucket_ns, s->ask->metrics,
-                                 s->ask->names || s->ask->folded};
+                                 s->ask->names || (s->ask->folded && !s->ask->unnamed)};
     struct row_at at = {0};
     bool left_out = false;
     struct tier t;
@@ -422,7 +423,7 @@ static enum err choice_add(struct store_cells_scan *s, const struct choice *c)
 {
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 64;
-        struct choice *more = arena_array(&s->list, cap, sizeof *more);
+        struct choice *more = arena_array_unset(&s->list, cap, sizeof *more);
 
         if (!more) {
             return ERR_FULL;
@@ -487,13 +488,6 @@ static int by_stamp(const void *a, const void *b)
     return x->t1_ns < y->t1_ns ? -1 : x->t1_ns > y->t1_ns;
 }
 
-static void sort_choices(struct store_cells_scan *s)
-{
-    if (s->n) {
-        qsort(s->choices, s->n, sizeof *s->choices, by_stamp);
-    }
-}
-
 static int64_t hour_of(const struct choice *c)
 {
     for (unsigned f = 0; f < FORMS; f++) {
@@ -528,11 +522,12 @@ static bool hour_is_refused(const struct store_cells_scan *s, const struct store
     return false;
 }
 
-/* Whether the hour may stand for what has rows: all that it has lies inside. */
+/* Whether the hour may stand for what has rows: all of it lies inside, and no step cuts it. */
 static bool hour_is_wanted(const struct store_cells_scan *s, const struct store_window *hours,
                            size_t n, int64_t hour)
 {
-    bool inside = s->ask->hours && s->ask->folded && !s->ask->has_pid && !s->ask->step_ns;
+    bool inside =
+        s->ask->hours && s->ask->folded && !s->ask->has_pid && s->ask->step_ns % TIER_1H_NS == 0;
 
     for (size_t i = 0; i < n && inside; i++) {
         if (store_cells_floor(hours[i].window_ns, TIER_1H_NS) == hour) {
@@ -548,6 +543,9 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
 {
     size_t kept = 0;
 
+    for (size_t i = 0; i < s->n && n; i++) {
+        s->choices[i].hour_ns = in_hour(&s->choices[i]) ? hour_of(&s->choices[i]) : INT64_MIN;
+    }
     for (size_t h = 0; h < n; h++) {
         int64_t finest = INT64_MAX, first = hours[h].t0_ns;
         int64_t hour = store_cells_floor(hours[h].window_ns, TIER_1H_NS);
@@ -559,7 +557,7 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
             }
         }
         for (size_t i = 0; i < s->n; i++) {
-            if (in_hour(&s->choices[i]) && hour_of(&s->choices[i]) == hour) {
+            if (s->choices[i].hour_ns == hour) {
                 finest = s->choices[i].t0_ns < finest ? s->choices[i].t0_ns : finest;
             }
         }
@@ -568,8 +566,7 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
             bool own = s->choices[i].form[FORM_1H] == &hours[h];
 
             s->choices[i].wanted |= own && wanted && finest <= first;
-            if ((own && !take) ||
-                (take && in_hour(&s->choices[i]) && hour_of(&s->choices[i]) == hour)) {
+            if ((own && !take) || (take && s->choices[i].hour_ns == hour)) {
                 s->choices[i].t1_ns = INT64_MIN; /* not to be read */
             }
         }
@@ -618,7 +615,7 @@ static enum err list_sealed(struct store_cells_scan *s, size_t host)
         e = store_windows_beside(&list, &n, &s->list, s->v, host, forms[f].kind, range, &s->beside,
                                  s->ask->used);
         e = e ? e : form_add(s, f, list, n);
-        sort_choices(s);
+        store_windows_sort(s->choices, s->n, sizeof *s->choices, by_stamp);
     }
     s->beside.covered = NULL; /* it ends here */
     e = e ? e : form_add(s, FORM_1H, hours, n_hours);
@@ -902,7 +899,7 @@ enum err store_cells_local(const struct store_view *v, size_t host, const struct
     e = store_view_packer(v, &s.packer);
     e = e ? e : list_sealed(&s, host);
     e = e ? e : list_head(&s, host);
-    sort_choices(&s);
+    store_windows_sort(s.choices, s.n, sizeof *s.choices, by_stamp);
     for (size_t i = 0; i < s.n && !e; i++) {
         e = is_base(&s, &s.choices[i]) ? ERR_OK : choice_scan(&s, &s.choices[i], host);
     }
@@ -929,7 +926,7 @@ enum err store_cells_local_gone(const struct store_view *v, size_t host, int64_t
 
     arena_init(&s.list, SCAN_MEMORY_MAX);
     e = list_sealed(&s, host);
-    sort_choices(&s);
+    store_windows_sort(s.choices, s.n, sizeof *s.choices, by_stamp);
     for (size_t i = 0; i < s.n && !e; i++) {
         const struct choice *c = &s.choices[i];
         bool found = gone.since_ns < until_ns;

@@ -21,7 +21,7 @@ static enum err window_add(struct finding *f, const struct store_window *w)
 {
     if (f->n == f->cap) {
         size_t cap = f->cap ? f->cap * 2 : 32;
-        struct store_window *more = arena_array(f->memory, cap, sizeof *more);
+        struct store_window *more = arena_array_unset(f->memory, cap, sizeof *more);
 
         if (!more) {
             return arena_refused(f->memory, cap * sizeof *more);
@@ -88,6 +88,18 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+void store_windows_sort(void *list, size_t n, size_t size, int (*order)(const void *, const void *))
+{
+    const char *at = list;
+
+    for (size_t i = 1; i < n; i++, at += size) {
+        if (order(at, at + size) > 0) {
+            qsort(list, n, size, order);
+            return;
+        }
+    }
+}
+
 static bool may_hold(const struct seg_info *info, int64_t since_ns, int64_t until_ns)
 {
     return info->t0_ns < until_ns && info->t1_ns >= since_ns;
@@ -121,9 +133,7 @@ enum err store_windows_covered(struct store_covered *out, struct arena *memory,
             out->windows[out->n++] = info->window_ns;
         }
     }
-    if (out->n) {
-        qsort(out->windows, out->n, sizeof *out->windows, by_number);
-    }
+    store_windows_sort(out->windows, out->n, sizeof *out->windows, by_number);
     return e;
 }
 
@@ -265,8 +275,8 @@ enum err store_windows_beside(struct store_window **list, size_t *n, struct aren
             f.list[before].in_hour = info->in_hour;
         }
     }
-    if (!e && f.n) {
-        qsort(f.list, f.n, sizeof *f.list, by_stamps);
+    if (!e) {
+        store_windows_sort(f.list, f.n, sizeof *f.list, by_stamps);
     }
     if (!e) {
         *list = f.list;

@@ -66,4 +66,8 @@ NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, s
  */
 bool store_windows_whole(const struct store_window *w, const struct store_cells *ask);
 
+/* As qsort, of lists that are as a rule in order: looking costs less than sorting what is. */
+void store_windows_sort(void *list, size_t n, size_t size,
+                        int (*order)(const void *, const void *));
+
 #endif

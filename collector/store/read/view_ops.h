@@ -65,9 +65,10 @@ struct store_cells {
     bool folded;         /* folded rows too, where nothing finer is left */
     bool hours;          /* with folded: whole hours inside may be sums, though rows are there */
     bool names;          /* name and user in rows of tiers and summaries; costs */
-    bool totals;         /* of counters nobody looks at min and max, nor at more than the last of
+    bool unnamed; /* folded rows may come without names: they are added up whosever they are */
+    bool totals;  /* of counters nobody looks at min and max, nor at more than the last of
                             what lies before `since` */
-    bool has_pid;        /* only this pid */
+    bool has_pid; /* only this pid */
     uint32_t pid;
     /* NULL: processes with samples before `since` only are told of too. Else only bases matter
      * there: they come last, the newest first, and samples older than this says may be left out. */
