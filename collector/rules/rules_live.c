@@ -111,7 +111,7 @@ void rules_live_stored(struct rules_live *l, const struct store_stored *s)
     if (!atomic_load_explicit(&l->wants, memory_order_relaxed)) {
         return;
     }
-    i = mem_alloc(sizeof *i);
+    i = mem_zalloc(sizeof *i);
     os_mutex_lock(l->lock);
     if (!i || l->queued_bytes + room > l->conf.queue_max) {
         l->overflow = true;
