@@ -349,6 +349,17 @@ static enum err done_add(void *ctx, uint64_t number)
     return ERR_OK;
 }
 
+/* Beside finds, which look at whether the day has any. */
+static enum err done_put(struct catalogue *c, struct catalogue_day *d, uint64_t number)
+{
+    enum err e;
+
+    os_mutex_lock(c->lock);
+    e = done_add(d, number);
+    os_mutex_unlock(c->lock);
+    return e;
+}
+
 static bool is_done(const struct catalogue_day *d, uint64_t number)
 {
     size_t i;
@@ -567,7 +578,7 @@ static enum err import_into(struct catalogue *c, const struct seg *s, uint64_t n
         return e;
     }
     e = catalogue_db_commit(c->writing);
-    return e ? e : done_add(catalogue_day(c, day_ns), number);
+    return e ? e : done_put(c, catalogue_day(c, day_ns), number);
 }
 
 static void catalogue_count(struct catalogue *c, uint64_t *counter)
@@ -764,7 +775,7 @@ void catalogue_replaced(struct catalogue *c, const uint64_t *old, size_t n,
         e = catalogue_db_done(c->writing, add->number); /* a transaction of its own */
     }
     if (!e) {
-        err_ignore(done_add(d, add->number)); /* else it is imported, which is only slow */
+        err_ignore(done_put(c, d, add->number)); /* else it is imported, which is only slow */
     }
 }
 
