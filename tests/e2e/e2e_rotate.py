@@ -154,7 +154,7 @@ def nothing_was_lost(site, agents):
     for h in hosts:
         if h["host"] in AGENTS:
             check("%s: batches that are missing" % h["host"], h["gaps"], 0)
-            ensure("%s: what it sent is there" % h["host"], h["batches"] > 20, h)
+            ensure("%s: what it sent is there" % h["host"], h["batches"] > 10, h)
     for name in AGENTS:
         with open(fleet.path("agents", name, "status.json")) as f:
             told = json.load(f)

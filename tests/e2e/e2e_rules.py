@@ -102,7 +102,8 @@ with Fleet() as fleet:
                           who="subscriber")
     check("and those of the journal", sorted(values(read_json(line))["id"] for line in out.splitlines()), ids(live))
     ensure("the fleet's is of no single host", any(r["host"] == "*" for r in live), live)
-    told = [values(r)["state"] for r in live if values(r)["rule"] == "sleepers"]
+    ends = int(fleet.ask("run", "list", "watched", expect=None)[0]["ended_time"])
+    told = [values(r)["state"] for r in live if values(r)["rule"] == "sleepers" and int(r["time"]) <= ends]
     page = fleet.path("r.html")
     fleet.cli("report", "watched", "-o", page)
     with open(page, encoding="utf-8") as f:
