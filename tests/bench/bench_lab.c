@@ -8,13 +8,17 @@
  * thread that asks, from opening a view to the encoded answer, files in the page cache. To fill a
  * store for 4,000 hosts takes ten minutes, so it is done for --hosts, and the figure is that times
  * 4,000 / --hosts: the question reads host by host. Each has --processes measured once a minute
- * instead of once a second: the question reads sums of hours, which are as many of either. */
+ * instead of once a second: the question reads sums of hours, which are as many of either.
+ *
+ * And a back-test of the ten ready rules (docs/examples/lab-rules.yaml) over 20 hosts of 150
+ * processes at 1 Hz, half an hour of it; the figure is that times 336, for the goal is of 7 days. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "collector/lab/runs.h"
 #include "collector/lab/runs_trim.h"
 #include "collector/query/query.h"
+#include "collector/rules/rules_test.h"
 #include "common/base/clk.h"
 #include "common/lab/compare.h"
 #include "common/lab/report.h"
@@ -385,12 +389,76 @@ static void outliers(unsigned n_hosts, unsigned processes, unsigned starts, unsi
     support_remove_dir(dir);
 }
 
+/* -- the back-test -- */
+
+#define WEEK_NS (7 * 24 * 3600 * CLK_S)
+
+static bool back_wants(void *ctx, const struct store_host *h)
+{
+    (void)ctx;
+    (void)h;
+    return true;
+}
+
+static struct str back_class(void *ctx, const struct facts *f, struct arena *a)
+{
+    return bench_class(ctx, f, NULL, a);
+}
+
+static void back_test(int64_t span_ns)
+{
+    const struct fill_conf conf = {
+        .hosts = 20,
+        .host = {.processes = 150, .metrics = 30, .starts_per_hour = 960, .tick_ns = CLK_S},
+        .ticks = 10};
+    struct fill *f = fill_create(&conf);
+    char dir[256], lab[256];
+    struct store_conf store = fill_store_conf(support_temp_dir(dir, sizeof dir));
+    struct rules_test_conf ask = {.since_ns = FILL_T0,
+                                  .until_ns = FILL_T0 + span_ns,
+                                  .wants = back_wants,
+                                  .facts = bench_facts,
+                                  .host_class = back_class};
+    struct rules_conf *rules;
+    struct rules_where at;
+    struct errmsg why = {""};
+    struct rules_test t;
+    struct store_view *v;
+    uint8_t *text;
+    int64_t from;
+    size_t n;
+
+    bench_check(os_read_file(&text, &n, "docs/examples/lab-rules.yaml", RULES_FILE_MAX),
+                "docs/examples/lab-rules.yaml");
+    bench_check(rules_conf_read(&rules, (const char *)text, n, &at, &why), why.text);
+    bench_check(lab_db_open(&ask.db, support_temp_dir(lab, sizeof lab), NULL, NULL), "lab.db");
+    store.fio = fio_unsynced();
+    fleet_fill(f, &store, span_ns);
+    from = os_thread_cpu_ns();
+    bench_check(store_view_open(&v, f->store), "a view");
+    ask.view = v;
+    ask.rules = rules;
+    ask.now_ns = fill_now();
+    bench_check(rules_test_run(&t, &ask), "the back-test");
+    bench_figure("back_test_week",
+                 bench_ms(os_thread_cpu_ns() - from) / 1000 * ((double)WEEK_NS / (double)span_ns),
+                 "s", 30, BENCH_LESS);
+    rules_test_fini(&t);
+    store_view_close(v);
+    lab_db_close(ask.db);
+    rules_conf_free(rules);
+    free(text);
+    fill_destroy(f);
+    support_remove_dir(dir);
+    support_remove_dir(lab);
+}
+
 static const struct opt opts[] = {
     {"hosts", 0, "N", "that outliers are asked of (400)", 0},
     {"processes", 0, "N", "of each of its hosts (20)", 0},
     {"starts", 0, "N", "of processes an hour on each (20)", 0},
     {"hours", 0, "N", "that it was measured (24)", 0},
-    {"only", 0, "compare|list|outliers", "that alone (all)", 0},
+    {"only", 0, "compare|list|outliers|back", "that alone (all)", 0},
     {"json", 0, NULL, "one line a figure", 0},
     {"quick", 0, NULL, "a small run, for trying it out", 0},
     {"count", 0, NULL, "instructions, for scripts/bench", 0},
@@ -398,7 +466,7 @@ static const struct opt opts[] = {
 
 static const struct opt_command command = {
     .program = "bench_lab",
-    .brief = "what comparing, listing and looking for outliers costs",
+    .brief = "what comparing, listing, looking for outliers and a back-test cost",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
 };
@@ -464,6 +532,9 @@ int main(int argc, char **argv)
     }
     if (is_asked(args, "outliers")) {
         outliers(bench_quick() ? 40 : n_hosts, processes, starts, bench_quick() ? 1 : hours);
+    }
+    if (is_asked(args, "back")) {
+        back_test((bench_quick() ? 600 : 1800) * CLK_S);
     }
     opt_free(args);
     return bench_end();

@@ -1,11 +1,13 @@
 """A new machine: in a Debian of its own (debootstrap, minbase) with nothing else installed, a checkout of HEAD is put and the two
 commands of README.md are run, scripts/quickstart and scripts/test. Both must end well: install-deps names everything they need and
 fetches it by itself. What they mount, start and leave is gone at the end. Needs root, debootstrap, the system's own apt sources
-and a git checkout; takes the better part of an hour on a busy machine (ctest -C long)."""
+and a git checkout; takes the better part of an hour on a busy machine (ctest -C long). Further commands may be given as arguments,
+to try by hand what a new machine can do: fresh.py 'cd build/release && ctest -L lab'."""
 
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -32,7 +34,7 @@ cd "$tree"
 pivot_root . mnt
 umount -l /mnt
 cd "$checkout"
-exec "$command"
+exec sh -c "$command"
 """
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
@@ -111,7 +113,7 @@ def main():
             take_settings_of_apt(top)
             name_this_machine(top)
             take_checkout(top)
-            codes = {command: try_command(top, command, end) for command in ("scripts/quickstart", "scripts/test")}
+            codes = {command: try_command(top, command, end) for command in ("scripts/quickstart", "scripts/test", *sys.argv[1:])}
         finally:
             end_all(top)
     for command, code in codes.items():
