@@ -21,8 +21,8 @@
 #undef MBEDTLS_SSL_EARLY_DATA
 #undef MBEDTLS_SSL_RECORD_SIZE_LIMIT
 
-/* Never negotiated is any of these: key exchange is ECDHE with ECDSA on P-256 or X25519, ciphers are AES and
- * ChaCha20. */
+/* Never negotiated is any of these: key exchange is ECDHE with ECDSA on P-256 or X25519, ciphers are
+ * AES and ChaCha20. */
 #undef MBEDTLS_KEY_EXCHANGE_PSK_ENABLED
 #undef MBEDTLS_KEY_EXCHANGE_DHE_PSK_ENABLED
 #undef MBEDTLS_KEY_EXCHANGE_ECDHE_PSK_ENABLED
