@@ -11,7 +11,7 @@
  * instead of once a second: the question reads sums of hours, which are as many of either.
  *
  * And a back-test of the ten ready rules (docs/examples/lab-rules.yaml) over 20 hosts of 150
- * processes at 1 Hz, half an hour of it; the figure is that times 336, for the goal is of 7 days. */
+ * processes at 1 Hz, half an hour of it; the figure is that times 336: the goal is of 7 days. */
 #include <stdlib.h>
 #include <string.h>
 
