@@ -26,7 +26,7 @@ NEW_TESTS = tuple(f"tests/{room}/" for room in ( # of these rooms
 LIMITS = {
     # 118,000 was meant for what the product could do before filters, runs, events of providers, labels and the console
     "product lines": (177010, 118000),
-    "test lines": (129747, 95000),
+    "test lines": (129748, 95000),
     "product .c files per 1,000 lines": (2.6, 2.6),
     "external functions with one user file, %": (56.0, 40),
     "external functions that do not begin with their file's name, %": (0.6, 0),
